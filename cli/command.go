@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,8 +25,6 @@ import (
 func command(f *factory.Factory) *cobra.Command {
 	root := &cobra.Command{
 		Use:           f.Name,
-		Short:         "Run trees of LLM agents that transfer a conversation to each other",
-		Long:          help(f),
 		Version:       factory.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -55,36 +52,8 @@ func command(f *factory.Factory) *cobra.Command {
 	}
 	root.AddCommand(manCommand(f))
 	root.InitDefaultCompletionCmd()
-	complete(f, root)
+	complete(root, pages(f))
 	return root
-}
-
-func help(f *factory.Factory) string {
-	path := "PATH is a folder of Markdown agents, or the file of a router or a graph.\n\n"
-	if f.Embedded() {
-		path = ""
-	}
-	database := ""
-	if f.Postgres != nil {
-		database = ", or with --db postgres://… in a database"
-	}
-	return fmt.Sprintf(`%[1]s runs trees of LLM agents. When another agent fits better, the active agent
-transfers the conversation to it; that agent answers and stays in charge.
-
-%[2]sThe environment chooses the model:
-  OPENAI_BASE_URL  address of an OpenAI-compatible endpoint (default: OpenAI's own)
-  OPENAI_API_KEY   its key; without a key, no Authorization header is sent
-  OPENAI_MODEL     the model of all agents that name none
-If none of them is set, the offline model answers: it uses no network and only
-compares words; standard error says so.
-
-Sessions are stored in a SQLite file, by default %[3]s
-below $XDG_STATE_HOME or ~/.local/state%[4]s.
-
-Exit status: 0 answered; 1 a check found something, such as an evaluation below its
-threshold or a tree that may route badly; 2 bad input or configuration; 3 the model or
-a tool failed, or transfers were rejected; 4 a limit was reached; 5 waiting for an
-approval; 6 the session is busy; 130 interrupted.`, f.Name, path, f.StateFile(), database)
 }
 
 func helpCommand() *cobra.Command {

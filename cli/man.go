@@ -13,7 +13,6 @@ import (
 func manCommand(f *factory.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
-		Short:  "Write a manual page for each command into FOLDER",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

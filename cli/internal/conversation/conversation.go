@@ -20,16 +20,12 @@ import (
 // Command returns the command conversation.
 func Command(f *factory.Factory) *cobra.Command {
 	var o reduceOptions
-	reduce := &cobra.Command{
-		Use:   "reduce",
-		Short: "Read events from standard input, one JSON object per line, and print the conversation",
-		RunE:  func(*cobra.Command, []string) error { return reduceConversation(f, o) },
-	}
+	reduce := factory.Command("reduce", func(*cobra.Command, []string) error { return reduceConversation(f, o) })
 	reduce.Flags().StringVar(&o.project, "project", "graph", "print this `FORM`: graph, thread, messages, dag or hypergraph")
 	reduce.Flags().StringVar(&o.active, "active", "", "follow this `PATH` through a conversation with branches, given as JSON or as a file; not for graph (default: the newest branches)")
 	reduce.Flags().StringSliceVar(&o.hide, "hide", nil, "leave out these `PARTS` of a thread: reasoning, or tools (all of a call except id, name and status)")
 	f.JSONFlag(reduce.Flags(), "print JSON on one line")
-	return factory.Group("conversation", "Turn events into the graph of a conversation", reduce)
+	return factory.Group("conversation", reduce)
 }
 
 // reduceOptions holds the flags of reduce.

@@ -29,7 +29,7 @@ import (
 
 // Command returns the command desk.
 func Command(f *factory.Factory) *cobra.Command {
-	cmd := factory.Group("desk", "Answer conversations that were handed off to a person", deskList(f), deskTake(f), deskSay(f), deskSet(f))
+	cmd := factory.Group("desk", deskList(f), deskTake(f), deskSay(f), deskSet(f))
 	f.DBFlag(cmd.PersistentFlags())
 	f.RedisFlag(cmd.PersistentFlags())
 	remote.Flags(f, cmd.PersistentFlags())
@@ -37,68 +37,42 @@ func Command(f *factory.Factory) *cobra.Command {
 }
 
 func deskList(f *factory.Factory) *cobra.Command {
-	return f.WithJSON(&cobra.Command{
-		Use:   "ls",
-		Short: "List the conversations that wait for a person or are with one",
-		Long: `Lists the conversations that wait for a person or are with one, oldest first. To name
-a HANDOFF, use its id, the beginning of its id, or the id of its session.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd) },
-	}, "print one JSON object per handoff and line")
+	return f.WithJSON(factory.Command("ls", func(cmd *cobra.Command, _ []string) error { return listHandoffs(f, cmd) }), "print one JSON object per handoff and line")
 }
 
 func deskTake(f *factory.Factory) *cobra.Command {
 	var name string
-	cmd := &cobra.Command{
-		Use:   "take [HANDOFF]",
-		Short: "Talk to the user, line by line",
-		Long: `Joins a conversation; if you name none, the one that has waited longest. It prints the
-conversation so far, and then what the user writes. It sends each line to the user,
-except for these commands:
-  /done [TEXT]   finish: the agent that requested the handoff continues
-  /end           end the handoff in another way
-  /hold, /unhold pause, and come back
-  /quit          leave the conversation as it is; you can take it again (also Ctrl-D)`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return takeHandoff(f, cmd, strings.Join(args, ""), name)
-		},
-	}
+	cmd := factory.Command("take [HANDOFF]", func(cmd *cobra.Command, args []string) error {
+		return takeHandoff(f, cmd, strings.Join(args, ""), name)
+	})
 	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
 	return cmd
 }
 
 func deskSay(f *factory.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "say HANDOFF TEXT",
-		Short: "Send one message to the user",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := take(f, cmd, args[0], "")
-			if err != nil {
-				return err
-			}
-			return s.deliver(cmd.Context(), human.Event{Text: args[1]})
-		},
-	}
+	return factory.Command("say HANDOFF TEXT", func(cmd *cobra.Command, args []string) error {
+		s, err := take(f, cmd, args[0], "")
+		if err != nil {
+			return err
+		}
+		return s.deliver(cmd.Context(), human.Event{Text: args[1]})
+	})
 }
 
 var statuses = []string{"connecting", "ringing", "connected", "on_hold", "completed", "ended", "cancelled", "failed"}
 
 func deskSet(f *factory.Factory) *cobra.Command {
 	var name, to, reason string
-	cmd := &cobra.Command{
-		Use:   "set HANDOFF STATUS",
-		Short: "Set the status of a handoff",
-		Long:  "Sets the status, and adds the steps in between. STATUS is one of\n" + strings.Join(statuses, ", ") + ".",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := factory.OneOf("STATUS", args[1], statuses...); err != nil {
-				return err
-			}
-			s, err := take(f, cmd, args[0], to)
-			if err != nil {
-				return err
-			}
-			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: human.Status(args[1]), TargetAgent: cmp.Or(to, name), Reason: reason}})
-		},
-	}
+	cmd := factory.Command("set HANDOFF STATUS", func(cmd *cobra.Command, args []string) error {
+		if err := factory.OneOf("STATUS", args[1], statuses...); err != nil {
+			return err
+		}
+		s, err := take(f, cmd, args[0], to)
+		if err != nil {
+			return err
+		}
+		return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: human.Status(args[1]), TargetAgent: cmp.Or(to, name), Reason: reason}})
+	})
 	cmd.Flags().StringVar(&name, "name", "", "store your `NAME` in the log")
 	cmd.Flags().StringVar(&to, "to", "", "with completed or ended, continue with `AGENT` (default: the agent that requested the handoff)")
 	cmd.Flags().StringVar(&reason, "reason", "", "give `TEXT` as the reason")

@@ -42,17 +42,7 @@ type options struct {
 func Command(f *factory.Factory) *cobra.Command {
 	var o options
 	var fs *pflag.FlagSet
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Play cases and measure how a tree routes and answers",
-		Long: `Plays the cases in files of cases, each in a session that is not stored. It compares
-the agent in charge, the tool calls and the answers with the expected ones, and reports
-shares with their intervals, costs and times.
-
-The status is 1 if fewer cases pass than --threshold requires (all of them, if neither
---threshold nor --baseline is given), or if something is worse than in the baseline. If
-a file has a problem, nothing is played and the status is 2. It is 3 if a tree has not
-answered once.`,
-	}, "eval CASES…", func(cmd *cobra.Command, path string, files []string) error {
+	cmd := f.WithPath("eval CASES…", func(cmd *cobra.Command, path string, files []string) error {
 		if err := o.check(fs); err != nil {
 			return err
 		}

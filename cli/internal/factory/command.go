@@ -33,11 +33,15 @@ func Commit() string {
 	return ""
 }
 
+// Command returns a command. Its texts are in cli/help.txt.
+func Command(use string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, RunE: run}
+}
+
 // Group returns a command with subcommands.
-func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
+func Group(use string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                use,
-		Short:              short,
 		RunE:               NoCommand,
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // report the unknown command instead
@@ -107,9 +111,10 @@ func asMessage(cmd *cobra.Command, args []string) string {
 	return line + QuoteArg(visible.Line(strings.Join(words, " ")))
 }
 
-// WithPath adds the tree to a command: its usage begins with PATH unless the tree is part of the program. run gets the
-// path, "" for the program's tree, and the other arguments.
-func (f *Factory) WithPath(cmd *cobra.Command, use string, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
+// WithPath returns a command about a tree: its usage begins with PATH unless the tree is part of the program. run gets
+// the path, "" for the program's tree, and the other arguments.
+func (f *Factory) WithPath(use string, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{}
 	name, rest, _ := strings.Cut(use, " ")
 	if f.Embedded() {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, "", args) }

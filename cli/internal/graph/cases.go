@@ -23,18 +23,7 @@ type testOptions struct {
 
 func testCommand(f *factory.Factory) *cobra.Command {
 	var o testOptions
-	cmd := &cobra.Command{
-		Use:   "test CASES…",
-		Short: "Run graphs with mock agents and compare the results",
-		Long: `Runs the cases in files of cases: graphs, inputs, mocks for the agents, and the expected
-results. It prints ok or FAIL for each case, and each difference. For a graph that must be
-refused, it compares the problems. All agents count as existing, unless --agents and
---refs name them.
-
-The status is 3 if a case failed. If a file or the graph of a case has a problem, nothing
-is run and the status is 2.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return testGraphs(cmd.Context(), f, args, o) },
-	}
+	cmd := factory.Command("test CASES…", func(cmd *cobra.Command, args []string) error { return testGraphs(cmd.Context(), f, args, o) })
 	o.agents.flags(cmd.Flags())
 	cmd.Flags().StringVar(&o.only, "run", "", "run only cases whose names match `REGEXP`")
 	f.JSONFlag(cmd.Flags(), "print one JSON object a line for each case")

@@ -22,7 +22,7 @@ import (
 
 // Command returns the command graph.
 func Command(f *factory.Factory) *cobra.Command {
-	return factory.Group("graph", "Check, run and test graphs of agents (OSSA AgentGraph)",
+	return factory.Group("graph",
 		validateCommand(f), runCommand(f), testCommand(f), drawCommand(f), schemaCommand(f))
 }
 
@@ -39,30 +39,17 @@ func (a *agentOptions) flags(fs *pflag.FlagSet) {
 
 func validateCommand(f *factory.Factory) *cobra.Command {
 	var agents agentOptions
-	cmd := &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Report every problem of a graph, with its line",
-		Long: `Checks an AgentGraph file and prints every problem on a line of its own, as
-file:line: path: message [code]. The status is 2 if there is a problem. Nothing is run.
-
-The agents of the graph must exist in the same file, in the folder of the file, or where
---agents and --refs say.`,
-		RunE: func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents) },
-	}
+	cmd := factory.Command("validate FILE", func(_ *cobra.Command, args []string) error { return validateGraph(f, args[0], agents) })
 	agents.flags(cmd.Flags())
 	f.JSONFlag(cmd.Flags(), "print the problems as a JSON array of {code, path, line, message}")
 	return cmd
 }
 
 func schemaCommand(f *factory.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: `Print the JSON schema of graphs, as "schema graph" does`,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := f.Stdout.Write(agentgraph.Schema())
-			return err
-		},
-	}
+	return factory.Command("schema", func(*cobra.Command, []string) error {
+		_, err := f.Stdout.Write(agentgraph.Schema())
+		return err
+	})
 }
 
 func validateGraph(f *factory.Factory, file string, agents agentOptions) error {
@@ -119,14 +106,7 @@ func (a agentOptions) known(f *factory.Factory, file string) ([]agentgraph.Optio
 
 func drawCommand(f *factory.Factory) *cobra.Command {
 	var format string
-	cmd := &cobra.Command{
-		Use:   "draw FILE",
-		Short: "Draw a graph, with its conditions and transforms",
-		Long: `Draws an AgentGraph file: as a Mermaid flowchart, in DOT for Graphviz, or as an SVG
-picture. The agents of the graph need not exist. A graph with problems is not drawn; the
-problems are printed as validate prints them, and the status is 2.`,
-		RunE: func(_ *cobra.Command, args []string) error { return drawGraph(f, args[0], format) },
-	}
+	cmd := factory.Command("draw FILE", func(_ *cobra.Command, args []string) error { return drawGraph(f, args[0], format) })
 	cmd.Flags().StringVarP(&format, "format", "f", "mermaid", "draw in this `FORMAT`: mermaid, dot or svg")
 	return cmd
 }

@@ -84,23 +84,10 @@ type runOptions struct {
 
 func runCommand(f *factory.Factory) *cobra.Command {
 	g := &runOptions{f: f}
-	cmd := &cobra.Command{
-		Use:   "run FILE",
-		Short: "Run a graph and print its results",
-		Long: `Runs a graph on a JSON input, and prints the result of each agent and how the run ended.
-Without --input and --text, the input is read from standard input.
-
-With --mock, a file has the agents' results, and no model is called for them. The run is
-not stored, unless --session or --db is given.
-
-The status is 0 if the run completed, with or without errors, or if the fallback gave the
-output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if another process
-runs the session, and 130 after an interrupt.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g.file, g.flags = args[0], cmd.Flags()
-			return g.run(cmd.Context())
-		},
-	}
+	cmd := factory.Command("run FILE", func(cmd *cobra.Command, args []string) error {
+		g.file, g.flags = args[0], cmd.Flags()
+		return g.run(cmd.Context())
+	})
 	fs := cmd.Flags()
 	fs.StringVar(&g.input, "input", "", "pass `JSON` to the entrypoint (@FILE: read a file, -: read standard input)")
 	fs.StringVar(&g.text, "text", "", "pass `TEXT` to the entrypoint instead of --input")

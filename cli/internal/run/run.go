@@ -22,14 +22,7 @@ import (
 func ChatCommand(f *factory.Factory) *cobra.Command {
 	var o turn.Options
 	var d turn.DeciderOptions
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Talk to the tree, line by line",
-		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) cancels the running
-turn, a second one ends the program. Lines that start with a slash are commands; /help
-lists them. Start a message with // if it begins with a slash itself. Messages that
-others add to the session appear before the prompt. With --server and without a tree,
-the server runs the turns.`,
-	}, "chat", func(cmd *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("chat", func(cmd *cobra.Command, path string, _ []string) error {
 		if err := d.Check(cmd.Flags()); err != nil {
 			return err
 		}
@@ -52,17 +45,7 @@ type resumeOptions struct {
 // ResumeCommand returns the command resume.
 func ResumeCommand(f *factory.Factory) *cobra.Command {
 	var o resumeOptions
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Resume an interrupted turn",
-		Long: `Resumes the last turn of a session after an interrupt, a crash or a pause. It does not ask
-again for what the log has. If another process holds the session, resume waits up to 20 s
-for it and then ends with status 6.
-
-If the turn waits for approvals, --approve and --deny decide about its calls; if it asks a
-question, --answer answers it. An approved tool runs here. A second decision about a call
-changes nothing and shows the stored result. If an agent waits for something else, such as
-an authorization at a remote agent, resume checks whether it is done.`,
-	}, "resume --session ID", func(cmd *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("resume --session ID", func(cmd *cobra.Command, path string, _ []string) error {
 		return resumeTurn(cmd, f, path, o)
 	})
 	turn.AddFlags(f, cmd, &o.Options)
@@ -120,12 +103,7 @@ func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOpt
 // Command returns the command run.
 func Command(f *factory.Factory) *cobra.Command {
 	var o turn.Options
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Run one turn: send MESSAGE and print the answer",
-		Long: `Runs one turn of a session: the active agent answers MESSAGE, or transfers the
-conversation. Without MESSAGE, or with -, the message is read from standard input. Put --
-before a message that starts with a dash.`,
-	}, "run [MESSAGE|-]", func(cmd *cobra.Command, path string, args []string) error {
+	cmd := f.WithPath("run [MESSAGE|-]", func(cmd *cobra.Command, path string, args []string) error {
 		return runTurn(cmd.Context(), f, path, args, o)
 	})
 	turn.AddFlags(f, cmd, &o)

@@ -27,15 +27,7 @@ const devKeeps = 32 << 20
 // DevCommand returns the command dev.
 func DevCommand(f *factory.Factory) *cobra.Command {
 	o, shut := &options{keep: devKeeps, dev: true}, false
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Serve the tree while you work on it, and open its page in a browser",
-		Long: `Serves the tree as serve does, keeps the last requests to models, and opens the page in
-a browser. When you save files of the tree, the next turn uses them, and a running turn
-ends with the old ones. If the files have problems, the command and the page report
-them, and the tree stays as it was.
-
-Without a terminal or a display, no browser is opened; standard error has the address.`,
-	}, "dev", func(cmd *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("dev", func(cmd *cobra.Command, path string, _ []string) error {
 		o.open = !shut
 		return serve(cmd.Context(), f, path, o)
 	})
@@ -153,13 +145,7 @@ const mcpPath = "/mcp"
 
 // MCPCommand returns the command mcp.
 func MCPCommand(f *factory.Factory) *cobra.Command {
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Serve the tree to one MCP client over standard input and output",
-		Long: `Serves the tree as a server of the Model Context Protocol, over standard input and
-output, to the program that started this command, until the input ends. The server has
-one tool, ask, which passes a message to the tree and returns its answer. Warnings go to
-standard error.`,
-	}, "mcp", func(cmd *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("mcp", func(cmd *cobra.Command, path string, _ []string) error {
 		return mcpOverStdio(cmd.Context(), f, path)
 	})
 	f.DBFlag(cmd.Flags())

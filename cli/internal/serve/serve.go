@@ -65,22 +65,7 @@ type options struct {
 // Command returns the command serve.
 func Command(f *factory.Factory) *cobra.Command {
 	o := &options{}
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Serve the tree over HTTP: OpenAI APIs, AG-UI, A2A, and a native API",
-		Long: `Serves the tree until an interrupt. One address serves several APIs for the same sessions:
-the native API at /api/v1, chat completions and responses for OpenAI clients at /v1, AG-UI
-at /agui, A2A 1.0 at /rpc and the root, and a page for people at /inspect/, to which the
-root redirects browsers. The address is printed to standard output.
-
-Callers need a token, as "Authorization: Bearer TOKEN". The owner's token comes from
-` + factory.TokenVariable + ` or --token-file; if neither is set, a token is generated and printed to
-standard error. The owner has the sessions of the other commands and may see the sessions of
-all users. Give other people tokens of their own, with --users and "` + f.Name + ` users add".
-
-The first interrupt stops the server: no new turn starts, running turns get --drain to end,
-the others are interrupted so that they can be resumed, and the status is 0. The second
-interrupt ends the server immediately.`,
-	}, "serve", func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, o) })
+	cmd := f.WithPath("serve", func(cmd *cobra.Command, path string, _ []string) error { return serve(cmd.Context(), f, path, o) })
 	serveFlags(f, cmd.Flags(), o)
 	return cmd
 }

@@ -23,28 +23,16 @@ func BisectCommand(f *factory.Factory) *cobra.Command {
 	var o counterfactual
 	var at atFlag
 	var good, bad string
-	cmd := &cobra.Command{
-		Use:   "bisect ID [PATH]",
-		Short: "Find the revision in git that changed a route",
-		Long: `Plays a stored session with revisions of the agents at PATH, which must be in a git
-repository, and finds the first revision that behaves differently from the good one.
-PATH defaults to the current folder. The log decides what a revision does. If only the
-requests to models differ, the requests are compared, or --ask asks the models. Revisions
-that cannot be loaded are skipped. The working tree does not change.
-
-The status is 0 if a revision was found, and 1 if the good and the bad revision do the
-same.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := "."
-			if len(args) == 2 {
-				path = args[1]
-			}
-			if good == "" {
-				return factory.Usagef("--good is missing: name a revision that behaved correctly; see %s --help", cmd.CommandPath())
-			}
-			return bisect(cmd.Context(), f, args[0], path, good, bad, at, o)
-		},
-	}
+	cmd := factory.Command("bisect ID [PATH]", func(cmd *cobra.Command, args []string) error {
+		path := "."
+		if len(args) == 2 {
+			path = args[1]
+		}
+		if good == "" {
+			return factory.Usagef("--good is missing: name a revision that behaved correctly; see %s --help", cmd.CommandPath())
+		}
+		return bisect(cmd.Context(), f, args[0], path, good, bad, at, o)
+	})
 	cmd.Flags().StringVar(&good, "good", "", "the revision `REV` routed correctly")
 	cmd.Flags().StringVar(&bad, "bad", "HEAD", "the revision `REV` routes differently")
 	at.add(cmd, "start at the decision at position `SEQ` (default: where the two revisions first differ)")

@@ -16,14 +16,7 @@ import (
 )
 
 func checkCommand(f *factory.Factory) *cobra.Command {
-	return f.WithJSON(&cobra.Command{
-		Use:   "check [ID]...",
-		Short: "Check that the logs of sessions are complete and consistent",
-		Long: `Reads the logs of the named sessions, or of all sessions, and checks the laws that hold
-for every log. It changes nothing. It prints one problem per line, and the exit status
-is 3 if there is a problem.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args) },
-	}, "print one JSON object per problem and line")
+	return f.WithJSON(factory.Command("check [ID]...", func(cmd *cobra.Command, args []string) error { return checkSessions(cmd.Context(), f, args) }), "print one JSON object per problem and line")
 }
 
 // jsonProblem is the JSON of sessions check --json. It has no position if the log could not be read to its end.
@@ -85,24 +78,16 @@ func checkSession(ctx context.Context, f *factory.Factory, db *factory.Database,
 func debugCommand(f *factory.Factory) *cobra.Command {
 	var tree string
 	var decisions int
-	cmd := &cobra.Command{
-		Use:   "debug ID",
-		Short: "Print why a session is in its state, without any message text",
-		Long: `Prints one JSON object for finding a cause, or for attaching to a report: the active
-agent, the last decisions of routers, the state of a handoff to a person and, with
---tree, the structure of the tree. It contains no text of people, models or tools.
-Anything that looks like a secret is removed from reasons and addresses.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := factory.InRange("--decisions", decisions, 1, 0); err != nil {
-				return err
-			}
-			b, err := debugBundle(cmd.Context(), f, args[0], tree, debugbundle.Options{Decisions: decisions})
-			if err != nil {
-				return err
-			}
-			return f.PrintJSON(b)
-		},
-	}
+	cmd := factory.Command("debug ID", func(cmd *cobra.Command, args []string) error {
+		if err := factory.InRange("--decisions", decisions, 1, 0); err != nil {
+			return err
+		}
+		b, err := debugBundle(cmd.Context(), f, args[0], tree, debugbundle.Options{Decisions: decisions})
+		if err != nil {
+			return err
+		}
+		return f.PrintJSON(b)
+	})
 	fs := cmd.Flags()
 	fs.IntVar(&decisions, "decisions", 20, "print the last `N` decisions")
 	f.JSONFlag(fs, "print JSON on one line")

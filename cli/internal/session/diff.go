@@ -17,17 +17,9 @@ import (
 )
 
 func diffCommand(f *factory.Factory) *cobra.Command {
-	return f.WithJSON(&cobra.Command{
-		Use:   "diff A B",
-		Short: "Print how two sessions differ",
-		Long: `Prints how many events the two sessions have in common, what follows in each, and how
-they differ at the end: the active agent, the state, the tokens used. Two events are
-equal if the same agent says or does the same; times and ids may differ. The status is 0
-in both cases.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return diffSessions(cmd.Context(), f, args[0], args[1])
-		},
-	}, "print one JSON object")
+	return f.WithJSON(factory.Command("diff A B", func(cmd *cobra.Command, args []string) error {
+		return diffSessions(cmd.Context(), f, args[0], args[1])
+	}), "print one JSON object")
 }
 
 func diffSessions(ctx context.Context, f *factory.Factory, one, other string) error {

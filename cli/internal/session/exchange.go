@@ -23,20 +23,9 @@ import (
 func exportCommand(f *factory.Factory) *cobra.Command {
 	var until atFlag
 	var format, files string
-	cmd := &cobra.Command{
-		Use:   "export ID",
-		Short: "Export a session for other programs or for people",
-		Long: `Exports a session, whole or up to a position:
-
-  jsonl   the stored events, one per line
-  md      a Markdown document
-  html    a self-contained page
-  openai  the messages in the format of chat completions, as a JSON array
-  case    a case for eval: the user's messages, who answered, which tools were called`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return exportSession(cmd.Context(), f, args[0], until, format, files)
-		},
-	}
+	cmd := factory.Command("export ID", func(cmd *cobra.Command, args []string) error {
+		return exportSession(cmd.Context(), f, args[0], until, format, files)
+	})
 	until.add(cmd, "export up to position `SEQ` (default: the end)")
 	cmd.Flags().StringVarP(&format, "format", "f", "jsonl", "export in this `FORMAT`: jsonl, md, html, openai or case")
 	factory.FolderFlag(cmd.Flags(), &files, "files", "also write the session's files to `DIR`")
@@ -71,16 +60,9 @@ func exportSession(ctx context.Context, f *factory.Factory, id string, until atF
 
 func importCommand(f *factory.Factory) *cobra.Command {
 	var name, to string
-	cmd := &cobra.Command{
-		Use:   "import FILE|-",
-		Short: "Create a session from the messages of another program",
-		Long: `Creates a session from messages in the format of chat completions: a JSON array, or one
-message per line. Everything that the assistant says is attributed to the agent of
---agent. The command prints the id of the new session.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return importMessages(cmd.Context(), f, args[0], name, to)
-		},
-	}
+	cmd := factory.Command("import FILE|-", func(cmd *cobra.Command, args []string) error {
+		return importMessages(cmd.Context(), f, args[0], name, to)
+	})
 	cmd.Flags().StringVar(&name, "agent", "", "attribute the assistant's messages to the agent `NAME`, the root of your tree")
 	cmd.Flags().StringVar(&to, "to", "", "name the new session `ID` (default: random)")
 	return cmd
@@ -140,19 +122,12 @@ func importMessages(ctx context.Context, f *factory.Factory, file, speaker, id s
 
 func fileCommand(f *factory.Factory) *cobra.Command {
 	var output string
-	cmd := &cobra.Command{
-		Use:   "file ID [NAME]",
-		Short: "List the files of a session, or print one of them",
-		Long: `Lists the files that agents and tools created in a session, or prints the bytes of the
-file NAME to standard output. NAME is a digest or a name; if several files have the name,
-the last one is printed.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return listFiles(cmd.Context(), f, args[0])
-			}
-			return writeFile(cmd.Context(), f, args[0], args[1], output)
-		},
-	}
+	cmd := factory.Command("file ID [NAME]", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return listFiles(cmd.Context(), f, args[0])
+		}
+		return writeFile(cmd.Context(), f, args[0], args[1], output)
+	})
 	cmd.Flags().StringVar(&output, "output", "", "write to `FILE`, which must not exist, instead of standard output")
 	f.JSONFlag(cmd.Flags(), "without NAME, print one JSON object per file and line")
 	return cmd

@@ -22,15 +22,7 @@ type editOptions struct {
 
 func editCommand(f *factory.Factory) *cobra.Command {
 	var o editOptions
-	cmd := &cobra.Command{
-		Use:   "edit ID [TEXT|-]",
-		Short: "Create a session in which the user says something else",
-		Long: `Creates a session in which one of the user's messages is replaced by TEXT. The new
-session shares everything before that message and nothing after it. The other session
-does not change. The command prints the id of the new session; resume answers the
-message. Without TEXT, or with -, the message is read from standard input.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return editSession(cmd, f, args, o) },
-	}
+	cmd := factory.Command("edit ID [TEXT|-]", func(cmd *cobra.Command, args []string) error { return editSession(cmd, f, args, o) })
 	o.at.add(cmd, "edit the message at position `SEQ`")
 	cmd.Flags().BoolVar(&o.last, "last", false, "edit the last message of the user")
 	toFlag(cmd, &o.to)
@@ -108,14 +100,7 @@ func listed(positions []int64) string {
 func forkCommand(f *factory.Factory) *cobra.Command {
 	var at atFlag
 	var to string
-	cmd := &cobra.Command{
-		Use:   "fork ID",
-		Short: "Create a session that shares the past of another one",
-		Long: `Creates a session that has the events of another one up to a position and continues by
-itself. Nothing is copied, and the other session does not change. The command prints the
-id of the new session. If the position is in the middle of a turn, resume continues it.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return forkSession(cmd.Context(), f, args[0], at, to) },
-	}
+	cmd := factory.Command("fork ID", func(cmd *cobra.Command, args []string) error { return forkSession(cmd.Context(), f, args[0], at, to) })
 	at.add(cmd, "share the events up to position `SEQ` (default: the end)")
 	toFlag(cmd, &to)
 	return cmd

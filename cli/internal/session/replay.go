@@ -23,37 +23,21 @@ func replayCommand(f *factory.Factory) *cobra.Command {
 	var o counterfactual
 	var until atFlag
 	var speed float64
-	with := ""
-	if !f.Embedded() {
-		with = `
-
---with plays the session again with the agents at PATH. The log answers for users, models
-and tools, and the command prints the first difference: where these agents ask or do
-something else. The status is 0 without a difference, 1 with one, and 3 if something
-cannot be played again. Nothing is stored.`
-	}
-	cmd := &cobra.Command{
-		Use:   "replay ID",
-		Short: "Play a session to the terminal, or again with other agents",
-		Long: `Prints the messages and actions of a session with the pauses between them: at most two
-seconds each, and none if standard output is not a terminal. No model is called and no
-tool runs.` + with,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			fs := cmd.Flags()
-			if err := factory.Exclusive(fs, "speed", "with"); err != nil {
+	cmd := factory.Command("replay ID", func(cmd *cobra.Command, args []string) error {
+		fs := cmd.Flags()
+		if err := factory.Exclusive(fs, "speed", "with"); err != nil {
+			return err
+		}
+		if o.with != "" {
+			return replayWith(cmd.Context(), f, args[0], until, o)
+		}
+		for _, name := range []string{"tree", "ask", "json", "model", "record", "replay", "prices"} {
+			if err := factory.Needs(fs, name, "with"); err != nil {
 				return err
 			}
-			if o.with != "" {
-				return replayWith(cmd.Context(), f, args[0], until, o)
-			}
-			for _, name := range []string{"tree", "ask", "json", "model", "record", "replay", "prices"} {
-				if err := factory.Needs(fs, name, "with"); err != nil {
-					return err
-				}
-			}
-			return replaySession(cmd.Context(), f, args[0], until, speed)
-		},
-	}
+		}
+		return replaySession(cmd.Context(), f, args[0], until, speed)
+	})
 	until.add(cmd, "stop at position `SEQ` (default: the end)")
 	cmd.Flags().Float64Var(&speed, "speed", 1, "play `N` times as fast (0: without pauses)")
 	if !f.Embedded() {

@@ -28,7 +28,7 @@ import (
 
 // Command returns the command sessions.
 func Command(f *factory.Factory) *cobra.Command {
-	cmd := factory.Group("sessions", "List, show, fork, compare, export, import, check, debug, explain and remove sessions, and get their files",
+	cmd := factory.Group("sessions",
 		listCommand(f), remote.OfServer(f, showCommand(f)), remote.OfServer(f, historyCommand(f)), forkCommand(f), editCommand(f), diffCommand(f), remote.OfServer(f, replayCommand(f)),
 		remote.OfServer(f, exportCommand(f)), importCommand(f), removeCommand(f), followCommand(f), remote.OfServer(f, fileCommand(f)), checkCommand(f), remote.OfServer(f, debugCommand(f)), remote.OfServer(f, whyCommand(f)))
 	f.DBFlag(cmd.PersistentFlags())
@@ -37,11 +37,7 @@ func Command(f *factory.Factory) *cobra.Command {
 
 func listCommand(f *factory.Factory) *cobra.Command {
 	var limit int
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the sessions, latest first",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit) },
-	}
+	cmd := factory.Command("ls", func(cmd *cobra.Command, _ []string) error { return listSessions(cmd.Context(), f, limit) })
 	f.JSONFlag(cmd.Flags(), "print one JSON object per session and line")
 	cmd.Flags().IntVar(&limit, "limit", 0, "list at most `N` sessions (0: all)")
 	return cmd
@@ -103,14 +99,7 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int) error {
 func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }
 
 func removeCommand(f *factory.Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "rm ID...",
-		Short: "Delete sessions permanently",
-		Long: `Deletes sessions with all their events. This cannot be undone. Forks keep what they share
-with a deleted session, and the state of users and apps stays. If one of the sessions does
-not exist or has a running turn, none is deleted.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return removeSessions(f, cmd, args) },
-	}
+	return factory.Command("rm ID...", func(cmd *cobra.Command, args []string) error { return removeSessions(f, cmd, args) })
 }
 
 func removeSessions(f *factory.Factory, cmd *cobra.Command, args []string) error {

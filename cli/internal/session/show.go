@@ -20,13 +20,7 @@ import (
 )
 
 func historyCommand(f *factory.Factory) *cobra.Command {
-	return f.WithJSON(&cobra.Command{
-		Use:   "history ID",
-		Short: "List the positions at which a session can be forked",
-		Long: `Lists the checkpoints of a session, one per line: the position, the time, what the step
-before it did, and the agent in charge after it.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0]) },
-	}, "print one JSON object per checkpoint and line")
+	return f.WithJSON(factory.Command("history ID", func(cmd *cobra.Command, args []string) error { return showHistory(cmd.Context(), f, args[0]) }), "print one JSON object per checkpoint and line")
 }
 
 func showHistory(ctx context.Context, f *factory.Factory, id string) error {
@@ -71,24 +65,18 @@ type showOptions struct {
 
 func showCommand(f *factory.Factory) *cobra.Command {
 	var o showOptions
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Print a session",
-		Long: `Prints a session, whole or up to a position: --at 7 prints what the log contained when its
-seventh event had been stored. --state and --view print more about that moment.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			fs := cmd.Flags()
-			err := cmp.Or(
-				factory.Needs(fs, "prices", "usage", "cost"),
-				factory.Needs(fs, "tree", "view"),
-				factory.Exclusive(fs, "state", "view", "usage", "cost"),
-			)
-			if err != nil {
-				return err
-			}
-			return showSession(cmd.Context(), f, args[0], o)
-		},
-	}
+	cmd := factory.Command("show ID", func(cmd *cobra.Command, args []string) error {
+		fs := cmd.Flags()
+		err := cmp.Or(
+			factory.Needs(fs, "prices", "usage", "cost"),
+			factory.Needs(fs, "tree", "view"),
+			factory.Exclusive(fs, "state", "view", "usage", "cost"),
+		)
+		if err != nil {
+			return err
+		}
+		return showSession(cmd.Context(), f, args[0], o)
+	})
 	fs := cmd.Flags()
 	o.at.add(cmd, "show the session up to position `SEQ` (default: the end)")
 	f.JSONFlag(fs, "print one JSON object per event and line")
@@ -212,37 +200,26 @@ type followOptions struct {
 
 func followCommand(f *factory.Factory) *cobra.Command {
 	var o followOptions
-	byWord := " with --server. The session\nneed not exist yet."
-	if f.Redis != nil {
-		byWord = " with --server, or if\nboth processes use --redis. The session need not exist yet."
-	}
-	cmd := &cobra.Command{
-		Use:   "follow ID",
-		Short: "Print a session while it runs",
-		Long: `Prints the session so far, and then each new event until an interrupt. Another process
-runs the session. The command reads the database a few times a second, and prints complete
-answers. Answers come word by word` + byWord,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.from, err = session.ParsePosition(o.after); err != nil {
-				return factory.Usagef("--after %s: give a position in the session, such as 12, or the id of an entry, such as 12-0", visible.Cut(visible.Line(o.after), 40))
-			}
-			remote, err := remote.Given(f, cmd)
-			if err != nil {
-				return err
-			}
-			ctx, done := f.Interrupts.Turn(cmd.Context())
-			defer done()
-			if remote {
-				err = followServed(ctx, f, args[0], o)
-			} else {
-				err = followSession(ctx, f, args[0], o)
-			}
-			if ctx.Err() != nil {
-				return factory.Exit(factory.StatusInterrupted)
-			}
+	cmd := factory.Command("follow ID", func(cmd *cobra.Command, args []string) (err error) {
+		if o.from, err = session.ParsePosition(o.after); err != nil {
+			return factory.Usagef("--after %s: give a position in the session, such as 12, or the id of an entry, such as 12-0", visible.Cut(visible.Line(o.after), 40))
+		}
+		remote, err := remote.Given(f, cmd)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		ctx, done := f.Interrupts.Turn(cmd.Context())
+		defer done()
+		if remote {
+			err = followServed(ctx, f, args[0], o)
+		} else {
+			err = followSession(ctx, f, args[0], o)
+		}
+		if ctx.Err() != nil {
+			return factory.Exit(factory.StatusInterrupted)
+		}
+		return err
+	})
 	fs := cmd.Flags()
 	fs.StringVar(&o.after, "after", "", "start after the entry `ID`, such as 12-0, or 12 for the event at that position")
 	f.JSONFlag(fs, `print one JSON object per entry and line: {"id": …, "event": …}`)

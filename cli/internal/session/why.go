@@ -31,29 +31,19 @@ const mostSamples = 100
 
 func whyCommand(f *factory.Factory) *cobra.Command {
 	var o whyOptions
-	cmd := &cobra.Command{
-		Use:   "why ID [SEQ]",
-		Short: "Print why a session was routed as it was",
-		Long: `Prints who had the conversation before a decision, who got it, and the reason in the log.
-SEQ names the decision at this position or the next one after it; it defaults to the last
-decision that moved the conversation. With the tree, it also prints which agents could have been
-chosen, as the agent's model saw them, what each description shares with the user's
-message, and the request. --samples asks the model again and counts its choices. Nothing is
-stored.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			seq := int64(0)
-			if len(args) == 2 {
-				var err error
-				if seq, err = strconv.ParseInt(args[1], 10, 64); err != nil || seq < 1 {
-					return factory.Usagef("SEQ %s: give a position in the log, a whole number of at least 1", visible.Line(args[1]))
-				}
+	cmd := factory.Command("why ID [SEQ]", func(cmd *cobra.Command, args []string) error {
+		seq := int64(0)
+		if len(args) == 2 {
+			var err error
+			if seq, err = strconv.ParseInt(args[1], 10, 64); err != nil || seq < 1 {
+				return factory.Usagef("SEQ %s: give a position in the log, a whole number of at least 1", visible.Line(args[1]))
 			}
-			if err := cmp.Or(factory.InRange("--samples", o.samples, 0, mostSamples), factory.Needs(cmd.Flags(), "prices", "samples")); err != nil {
-				return err
-			}
-			return why(cmd.Context(), f, args[0], seq, o)
-		},
-	}
+		}
+		if err := cmp.Or(factory.InRange("--samples", o.samples, 0, mostSamples), factory.Needs(cmd.Flags(), "prices", "samples")); err != nil {
+			return err
+		}
+		return why(cmd.Context(), f, args[0], seq, o)
+	})
 	fs := cmd.Flags()
 	f.JSONFlag(fs, "print one JSON object with the whole request")
 	fs.IntVar(&o.samples, "samples", 0, "ask the model `N` more times and count its choices")

@@ -25,21 +25,7 @@ import (
 func LintCommand(f *factory.Factory) *cobra.Command {
 	var o routingOptions
 	var connect bool
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Report every problem of a tree, with file and line",
-		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message. The
-status is 2 if there is a problem. It calls no model and fetches nothing.
-
-With --connect, it also starts the MCP servers that the files name, and reports servers
-that do not work and rules that match none of their tools.
-
-With --routing, it also reports what makes a valid tree route badly: descriptions that
-are hard to tell apart or say nothing, agents that cannot be reached, and agents that
-never give the conversation back. The status is 1 if it finds something. Only --model
-calls a model, at the endpoint of the environment. The model writes messages for the
-agents, and the command measures how many of them reach the right agent with each form of
-transfer: one tool, a tool for each target, and the profile for small models.`,
-	}, "lint", func(cmd *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("lint", func(cmd *cobra.Command, path string, _ []string) error {
 		if err := o.check(cmd); err != nil {
 			return err
 		}

@@ -21,16 +21,11 @@ import (
 
 // RouterCommand returns the command router.
 func RouterCommand(f *factory.Factory) *cobra.Command {
-	return factory.Group("router", "Check routers, and ask them how they would decide", routerValidateCommand(f), routerExplainCommand(f))
+	return factory.Group("router", routerValidateCommand(f), routerExplainCommand(f))
 }
 
 func routerValidateCommand(f *factory.Factory) *cobra.Command {
-	return f.WithJSON(f.WithPath(&cobra.Command{
-		Short: "Report every problem of a router, with file and line",
-		Long: `Checks a router and the agents that it can choose, and prints every problem on a line of
-its own, as file:line: message. The status is 2 if there is a problem. Rules that never
-match are reported on standard error. It calls no model and fetches nothing.`,
-	}, "validate", func(_ *cobra.Command, path string, _ []string) error {
+	return f.WithJSON(f.WithPath("validate", func(_ *cobra.Command, path string, _ []string) error {
 		tree, err := f.LookAt(path)
 		if err != nil {
 			return badFiles(f, err)
@@ -62,15 +57,7 @@ type explainOptions struct {
 
 func routerExplainCommand(f *factory.Factory) *cobra.Command {
 	var e explainOptions
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Print where a router sends a message, and why",
-		Long: `Routes a message as the first one of a session, and prints the rule that matches, what it
-matched, and the agent that would answer. If that is a router too, it decides as well. No
-agent runs. A model is called only if a signal of the router names one and there is an
-endpoint; standard error says so.
-
-VALUE is JSON, or else text.`,
-	}, "explain MESSAGE", func(cmd *cobra.Command, path string, args []string) error {
+	cmd := f.WithPath("explain MESSAGE", func(cmd *cobra.Command, path string, args []string) error {
 		return explain(cmd.Context(), f, path, args[0], e)
 	})
 	cmd.Flags().StringVar(&e.router, "router", "", "use the router `NAME`, if there are several and none is the root")

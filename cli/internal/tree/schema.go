@@ -12,11 +12,7 @@ import (
 func SchemaCommand(f *factory.Factory) *cobra.Command {
 	kinds := []string{"agent", "router", "graph"}
 	return &cobra.Command{
-		Use:   "schema KIND",
-		Short: "Print the JSON schema of agent, router or graph files, for editors",
-		Long: `Prints the JSON schema of the KIND agent (the front matter), router or graph. Editors
-complete and check keys with it. It knows the keys and the types of their values; "lint" and
-"graph validate" check everything.`,
+		Use:       "schema KIND",
 		ValidArgs: kinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			schemas := map[string]func() []byte{"agent": agentfile.Schema, "router": agentfile.RouterSchema, "graph": agentgraph.Schema}

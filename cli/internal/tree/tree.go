@@ -21,12 +21,7 @@ import (
 // Command returns the command tree.
 func Command(f *factory.Factory) *cobra.Command {
 	var format string
-	cmd := f.WithPath(&cobra.Command{
-		Short: "Draw the tree of agents",
-		Long: `Draws the tree: the agents with their purposes and tools, and the agents to which each can
-transfer in addition to its own children. For a graph, it draws the nodes and the edges.
-It calls no model.`,
-	}, "tree", func(_ *cobra.Command, path string, _ []string) error {
+	cmd := f.WithPath("tree", func(_ *cobra.Command, path string, _ []string) error {
 		if err := factory.OneOf("--format", format, "text", "mermaid", "dot", "json"); err != nil {
 			return err
 		}
@@ -54,17 +49,7 @@ const schemaFile = "agent.schema.json"
 // NewCommand returns the command new.
 func NewCommand(f *factory.Factory) *cobra.Command {
 	var small bool
-	cmd := &cobra.Command{
-		Use:   "new DIR",
-		Short: "Create a folder with a small tree of agents to start from",
-		Long: `Creates a folder with three agents in Markdown and a page that explains the next steps.
-They run without a model or a key. If the folder exists, it must be empty. Their first lines
-name the JSON schema in agent.schema.json, with which an editor checks their keys.
-
-The file of the first agent contains "transfer: {profile: small}" as a comment: the option
-for small models, such as models on a laptop. --small sets it.`,
-		RunE: func(_ *cobra.Command, args []string) error { return newTree(f, args[0], small) },
-	}
+	cmd := factory.Command("new DIR", func(_ *cobra.Command, args []string) error { return newTree(f, args[0], small) })
 	cmd.Flags().BoolVar(&small, "small", false, "set the option for small models, such as models on a laptop")
 	return cmd
 }

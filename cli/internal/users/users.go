@@ -21,47 +21,35 @@ import (
 // Command returns the command users.
 func Command(f *factory.Factory) *cobra.Command {
 	var file string
-	cmd := factory.Group("users", "Add, list and remove those who may call a server besides its owner", addUser(f, &file), listUsers(f, &file), removeUser(f, &file))
+	cmd := factory.Group("users", addUser(f, &file), listUsers(f, &file), removeUser(f, &file))
 	factory.UsersFlag(f, cmd.PersistentFlags(), &file)
 	return cmd
 }
 
 func addUser(f *factory.Factory, file *string) *cobra.Command {
 	var may []string
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add a user, and print the token once",
-		Long: `Adds a user and prints the user's token. The file contains only a hash of it. A running
-server notices the user within two seconds. Users see their own sessions; rights allow
-more:
-  inspect  read the sessions of all users, and the instructions and requests of agents
-  act      also write, decide, stop and cancel there
-  desk     answer conversations that were handed to a person
-  approve  decide about calls that wait for an approval by staff
-A right with another name, such as refunds, lets the user decide about calls that need it.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			rights, grants, err := access.ReadRights(may...)
-			if err != nil {
-				return factory.Usagef("--may: %w", err)
+	cmd := factory.Command("add NAME", func(_ *cobra.Command, args []string) error {
+		rights, grants, err := access.ReadRights(may...)
+		if err != nil {
+			return factory.Usagef("--may: %w", err)
+		}
+		path, err := f.UsersPath(*file)
+		if err != nil {
+			return err
+		}
+		if *file == "" {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return factory.Usagef("the folder of the users file cannot be created: %w", err)
 			}
-			path, err := f.UsersPath(*file)
-			if err != nil {
-				return err
-			}
-			if *file == "" {
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					return factory.Usagef("the folder of the users file cannot be created: %w", err)
-				}
-			}
-			token, err := usersfile.Add(path, args[0], rights, grants...)
-			if err != nil {
-				return factory.Usage(err)
-			}
-			f.Say("%s is in %s; the token is not shown again", args[0], path)
-			fmt.Fprintln(f.Stdout, token)
-			return nil
-		},
-	}
+		}
+		token, err := usersfile.Add(path, args[0], rights, grants...)
+		if err != nil {
+			return factory.Usage(err)
+		}
+		f.Say("%s is in %s; the token is not shown again", args[0], path)
+		fmt.Fprintln(f.Stdout, token)
+		return nil
+	})
 	cmd.Flags().StringSliceVar(&may, "may", nil, "grant these `RIGHTS`, separated by commas: "+strings.Join(access.All.Names(), ", ")+", or names of your own")
 	return cmd
 }
@@ -73,56 +61,46 @@ type jsonUser struct {
 }
 
 func listUsers(f *factory.Factory, file *string) *cobra.Command {
-	return f.WithJSON(&cobra.Command{
-		Use:   "ls",
-		Short: "List the users and their rights",
-		RunE: func(*cobra.Command, []string) error {
-			path, err := f.UsersPath(*file)
-			if err != nil {
-				return err
-			}
-			all, err := usersfile.Read(path)
-			switch {
-			case err != nil && (*file != "" || !errors.Is(err, fs.ErrNotExist)):
-				return factory.Usage(err)
-			case len(all) == 0:
-				f.Say("there are no users besides the owner")
-				return nil
-			}
-			head := "NAME\tMAY"
+	return f.WithJSON(factory.Command("ls", func(*cobra.Command, []string) error {
+		path, err := f.UsersPath(*file)
+		if err != nil {
+			return err
+		}
+		all, err := usersfile.Read(path)
+		switch {
+		case err != nil && (*file != "" || !errors.Is(err, fs.ErrNotExist)):
+			return factory.Usage(err)
+		case len(all) == 0:
+			f.Say("there are no users besides the owner")
+			return nil
+		}
+		head := "NAME\tMAY"
+		if f.JSON {
+			head = ""
+		}
+		table := factory.Table(f.Stdout, head)
+		for _, user := range all {
+			may := access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()
 			if f.JSON {
-				head = ""
+				render.JSON(f.Stdout, jsonUser{user.Name, may})
+			} else {
+				fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(may, ", "), "-"))
 			}
-			table := factory.Table(f.Stdout, head)
-			for _, user := range all {
-				may := access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()
-				if f.JSON {
-					render.JSON(f.Stdout, jsonUser{user.Name, may})
-				} else {
-					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(may, ", "), "-"))
-				}
-			}
-			return table.Flush()
-		},
-	}, "print one JSON object per user and line")
+		}
+		return table.Flush()
+	}), "print one JSON object per user and line")
 }
 
 func removeUser(f *factory.Factory, file *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "rm NAME",
-		Short: "Remove a user, and revoke the token",
-		Long: `Removes a user from the file. A running server notices it within two seconds, refuses the
-user and closes the user's streams. The user's sessions stay, and running turns continue.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := f.UsersPath(*file)
-			if err == nil {
-				err = usersfile.Remove(path, args[0])
-			}
-			if err != nil {
-				return factory.Usage(err)
-			}
-			f.Say("%s is no longer in %s", args[0], path)
-			return nil
-		},
-	}
+	return factory.Command("rm NAME", func(_ *cobra.Command, args []string) error {
+		path, err := f.UsersPath(*file)
+		if err == nil {
+			err = usersfile.Remove(path, args[0])
+		}
+		if err != nil {
+			return factory.Usage(err)
+		}
+		f.Say("%s is no longer in %s", args[0], path)
+		return nil
+	})
 }

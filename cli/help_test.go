@@ -15,17 +15,19 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// TestExamples: each command that can run has examples, in which only flags and arguments stand that it has; and no example is of a
-// command that does not exist.
-func TestExamples(t *testing.T) {
-	left := make(map[string]bool)
-	for name := range examples {
-		left[name] = true
+// TestHelp: each command has a text, each command that can run has examples, in which only flags and arguments stand that it has; and
+// no text is of a command that does not exist.
+func TestHelp(t *testing.T) {
+	serves := func(*runner.Runner, string, tools.By, access.Options, *access.Limit, *slog.Logger) (MCPServer, error) {
+		return nil, nil
 	}
+	f := &factory.Factory{Name: "arbor", MCP: &MCP{Server: serves}, Streams: Streams{Getenv: func(string) string { return "" }}}
+	left := pages(f)
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 		delete(left, name)
+		require.NotEmpty(t, cmd.Short, name)
 		if !cmd.HasSubCommands() && name != "help" && !strings.HasPrefix(name, "completion ") {
 			require.NotEmpty(t, cmd.Example, name)
 		}
@@ -42,10 +44,6 @@ func TestExamples(t *testing.T) {
 			check(sub)
 		}
 	}
-	serves := func(*runner.Runner, string, tools.By, access.Options, *access.Limit, *slog.Logger) (MCPServer, error) {
-		return nil, nil
-	}
-	f := &factory.Factory{Name: "arbor", MCP: &MCP{Server: serves}, Streams: Streams{Getenv: func(string) string { return "" }}}
 	check(command(f))
 	require.Empty(t, left)
 }
