@@ -105,49 +105,14 @@ func (b *Builder) checkOptions() (errs []error) {
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	keys := make(map[string]bool)
 	for _, k := range b.graph.State {
-		known := false
-		for _, r := range reducers {
-			if known = r.name == k.Reducer; known {
-				if k.Initial != nil && !r.fits(k.Initial) {
-					add("the initial value of %q for %s must be %s", k.Name, k.Reducer, r.what)
-				}
-				break
-			}
-		}
-		switch {
-		case !known:
-			add("there is no reducer %q", k.Reducer)
-		case keys[k.Name]:
-			add("the state has the key %q twice", k.Name)
-		case !identifier.MatchString(k.Name):
-			add("the key %q of the state is not a name of letters, digits and _", k.Name)
-		}
+		k.check(keys, add)
 		keys[k.Name] = true
 	}
 	for _, n := range b.graph.Nodes {
-		node := func(format string, args ...any) { add("node %q: "+format, append([]any{n.ID}, args...)...) }
-		if n.Timeout < 0 || n.Retry != nil && (n.Retry.Max < 0 || n.Retry.Backoff < 0) {
-			node("a time or a number of retries is negative")
-		}
-		if n.Loop != nil && (n.Loop.Max < 1 || n.Loop.Max > maxCalls) {
-			node("a loop has from 1 to %d calls", maxCalls)
-		}
-		written := make(map[string]bool)
-		for _, u := range n.Update {
-			switch {
-			case !keys[u.Key]:
-				node("the state has no key %q", u.Key)
-			case written[u.Key]:
-				node("it writes to %q twice", u.Key)
-			}
-			written[u.Key] = true
-		}
-		if n.Loop != nil && n.Loop.Until.call == nil || n.Transform != nil && n.Transform.call == nil || n.Next != nil && n.Next.call == nil || slices.ContainsFunc(n.Update, func(u Update) bool { return u.Value.call == nil }) {
-			node("a function is nil")
-		}
+		n.check(keys, func(format string, args ...any) { add("node %q: "+format, append([]any{n.ID}, args...)...) })
 	}
 	for _, e := range b.graph.Edges {
-		if e.Condition != nil && e.Condition.call == nil || e.Transform != nil && e.Transform.call == nil {
+		if e.Condition.missing() || e.Transform.missing() {
 			add("edge %s->%s: a function is nil", e.From, e.To)
 		}
 		if e.Priority < 0 || e.Priority > maxPriority {
@@ -156,3 +121,48 @@ func (b *Builder) checkOptions() (errs []error) {
 	}
 	return errs
 }
+
+// check reports what is wrong with a state key of a Builder. before are the keys before it.
+func (k *StateKey) check(before map[string]bool, add func(format string, args ...any)) {
+	known := slices.IndexFunc(reducers, func(r reducerOf) bool { return r.name == k.Reducer })
+	switch {
+	case known < 0:
+		add("there is no reducer %q", k.Reducer)
+	case k.Initial != nil && !reducers[known].fits(k.Initial):
+		add("the initial value of %q for %s must be %s", k.Name, k.Reducer, reducers[known].what)
+	}
+	switch {
+	case before[k.Name]:
+		add("the state has the key %q twice", k.Name)
+	case !identifier.MatchString(k.Name):
+		add("the key %q of the state is not a name of letters, digits and _", k.Name)
+	}
+}
+
+// check reports what is wrong with the options of a node of a Builder. keys are the declared state keys.
+func (n *Node) check(keys map[string]bool, add func(format string, args ...any)) {
+	if n.Timeout < 0 || n.Retry != nil && (n.Retry.Max < 0 || n.Retry.Backoff < 0) {
+		add("a time or a number of retries is negative")
+	}
+	if n.Loop != nil && (n.Loop.Max < 1 || n.Loop.Max > maxCalls) {
+		add("a loop has from 1 to %d calls", maxCalls)
+	}
+	written := make(map[string]bool)
+	noFunction := n.Loop != nil && n.Loop.Until.missing() || n.Transform.missing() || n.Next.missing()
+	for _, u := range n.Update {
+		switch {
+		case !keys[u.Key]:
+			add("the state has no key %q", u.Key)
+		case written[u.Key]:
+			add("it writes to %q twice", u.Key)
+		}
+		written[u.Key] = true
+		noFunction = noFunction || u.Value.missing()
+	}
+	if noFunction {
+		add("a function is nil")
+	}
+}
+
+// missing reports whether an option of a Builder was given no function.
+func (e *Expression) missing() bool { return e != nil && e.call == nil }

@@ -10,12 +10,15 @@ import (
 // identifier matches the names of state keys, so that state.name is a valid expression.
 var identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// reducers contains the reducers and the values that they accept, in the order of messages.
-var reducers = []struct {
+// reducerOf is a reducer and the values that it accepts.
+type reducerOf struct {
 	name Reducer
 	fits func(v any) bool
 	what string
-}{
+}
+
+// reducers contains all reducers, in the order of messages.
+var reducers = []reducerOf{
 	{ReduceReplace, func(any) bool { return true }, ""},
 	{ReduceAppend, func(v any) bool { _, ok := v.([]any); return ok }, "a list"},
 	{ReduceMerge, func(v any) bool { _, ok := v.(map[string]any); return ok }, "a mapping"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -33,6 +34,14 @@ const chatHelp = `/agents             draw the tree, and mark the agent that wou
 /help               list the commands
 /quit               leave (Ctrl-D also leaves)`
 
+// chat is a conversation in which a person types line after line.
+type chat struct {
+	*Conversation
+	newer atomic.Pointer[factory.LoadedTree] // a tree that was loaded since
+	held  string                             // the message to send if the user withdraws the waiting question
+	news  heldMessages
+}
+
 // Chat answers the user's lines with the tree at path.
 func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d DeciderOptions) error {
 	if _, err := decider(f, d); err != nil {
@@ -43,21 +52,28 @@ func Chat(ctx context.Context, f *factory.Factory, path string, o Options, d Dec
 	if err != nil {
 		return err
 	}
-	c.chatting, c.decider = true, d
-	in, err := prompt.New(f, factory.HistoryFile(f, c.DB))
+	c.decider = d
+	return c.talk(ctx, factory.HistoryFile(f, c.DB), func(t *chat) { t.follow(ctx, files) })
+}
+
+// talk answers the lines of a person or a pipe. prepare is called before the first line.
+func (c *Conversation) talk(ctx context.Context, history string, prepare func(*chat)) error {
+	c.chatting = true
+	in, err := prompt.New(c.Factory, history)
 	if err != nil {
 		return err
 	}
 	c.pages, _ = in.(*prompt.Editor)
-	c.follow(ctx, files)
-	if err := c.greet(ctx); err != nil {
+	t := &chat{Conversation: c}
+	prepare(t)
+	if err := t.greet(ctx); err != nil {
 		return err
 	}
-	return c.loop(ctx, in)
+	return t.loop(ctx, in)
 }
 
 // follow makes the next line use the tree in the current files.
-func (c *Conversation) follow(ctx context.Context, files *reload.Watched) {
+func (c *chat) follow(ctx context.Context, files *reload.Watched) {
 	c.Factory.AtEnd(func() { c.useNewestTree() })
 	c.news.w = c.errors()
 	reload.KeepUp(ctx, c.Factory, files, &c.news, func() (*agent.Tree, error) {
@@ -78,7 +94,7 @@ func (c *Conversation) follow(ctx context.Context, files *reload.Watched) {
 }
 
 // useNewestTree switches to the newest tree. No turn is running.
-func (c *Conversation) useNewestTree() {
+func (c *chat) useNewestTree() {
 	if next := c.newer.Swap(nil); next != nil {
 		c.End()
 		c.LoadedTree = next
@@ -87,7 +103,7 @@ func (c *Conversation) useNewestTree() {
 }
 
 // greet prints the session, and whether its last turn was interrupted.
-func (c *Conversation) greet(ctx context.Context) error {
+func (c *chat) greet(ctx context.Context) error {
 	fold, err := c.readFold(ctx)
 	if err != nil {
 		return err
@@ -117,7 +133,7 @@ func (c *Conversation) greet(ctx context.Context) error {
 
 // loop answers line after line. If the input is not a terminal, it returns the error of the last turn, so that a script
 // gets it.
-func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
+func (c *chat) loop(ctx context.Context, in prompt.Lines) error {
 	_, person := in.(*prompt.Editor)
 	interrupted := false
 	var last error
@@ -162,7 +178,7 @@ func (c *Conversation) loop(ctx context.Context, in prompt.Lines) error {
 
 // next waits for a line. Before and during the wait it prints the messages of others in the session: of another
 // process, another client of the server, or a person who has taken the conversation.
-func (c *Conversation) next(ctx context.Context, in prompt.Lines) (string, error) {
+func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
 	out := prompt.Overhearing(c.Factory, in)
 	hear := func(e *event.Event) {
 		c.seen = e.Seq
@@ -198,7 +214,7 @@ func (c *Conversation) errors() io.Writer {
 }
 
 // handleLine executes one line.
-func (c *Conversation) handleLine(ctx context.Context, line string) (quit bool, err error) {
+func (c *chat) handleLine(ctx context.Context, line string) (quit bool, err error) {
 	c.useNewestTree()
 	switch {
 	case line == "":
@@ -237,7 +253,14 @@ func (c *Conversation) handleLine(ctx context.Context, line string) (quit bool, 
 		c.Factory.Say("a new message withdraws what waits: yes withdraws it and sends the message, no lets it wait")
 		return false, nil
 	}
-	return false, c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.send(ctx, msg) })
+	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.send(ctx, msg) })
+}
+
+// turn prints the events of one turn, and holds back messages between turns until it is over.
+func (c *chat) turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
+	c.news.setHeld(true)
+	defer c.news.setHeld(false)
+	return c.Turn(ctx, events)
 }
 
 // asked returns the questions that the user can answer.
@@ -250,7 +273,7 @@ func (c *Conversation) asked(ctx context.Context) ([]*event.Relay, error) {
 }
 
 // send starts a turn. While another process runs a turn of the session, the message waits.
-func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
+func (c *chat) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for told := false; ; told = true {
 			busy, caughtUp := false, !told
@@ -280,7 +303,7 @@ func (c *Conversation) send(ctx context.Context, msg llm.Message) iter.Seq2[*eve
 }
 
 // printMissed prints the events of others before a position, which came while a message waited.
-func (c *Conversation) printMissed(ctx context.Context, before int64) {
+func (c *chat) printMissed(ctx context.Context, before int64) {
 	out := prompt.Overhearing(c.Factory, nil)
 	for e, err := range c.At.Log(ctx, c.seen) {
 		if err != nil || e.Seq >= before {
@@ -291,7 +314,7 @@ func (c *Conversation) printMissed(ctx context.Context, before int64) {
 	out.Finish()
 }
 
-func (c *Conversation) runCommand(ctx context.Context, line string) (quit bool, err error) {
+func (c *chat) runCommand(ctx context.Context, line string) (quit bool, err error) {
 	c.held = ""
 	switch name := strings.Fields(line)[0]; name {
 	case "/quit", "/exit":
@@ -320,7 +343,7 @@ func (c *Conversation) runCommand(ctx context.Context, line string) (quit bool, 
 }
 
 // showWaiting prints the waiting calls, or one of them.
-func (c *Conversation) showWaiting(ctx context.Context, call string) error {
+func (c *chat) showWaiting(ctx context.Context, call string) error {
 	asked, err := c.asked(ctx)
 	if err != nil {
 		return err
@@ -341,7 +364,7 @@ func (c *Conversation) showWaiting(ctx context.Context, call string) error {
 
 // continueTurn resumes the last turn: /resume, /approve CALL, /answer CALL TEXT, /deny CALL REASON. If only one call
 // waits, it need not be named.
-func (c *Conversation) continueTurn(ctx context.Context, line string) error {
+func (c *chat) continueTurn(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
 	call, reason, _ := strings.Cut(rest, " ")
@@ -385,7 +408,7 @@ func (c *Conversation) continueTurn(ctx context.Context, line string) error {
 		decisions[i].Digest = digest
 	}
 	some := false
-	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return Noting(c.At.Continue(ctx, fold, decisions...), &some)
 	})
 	if err == nil && !some {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/factory"
-	"github.com/agentarbor/arbor/cli/internal/prompt"
 	"github.com/agentarbor/arbor/cli/internal/remote"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/render"
@@ -78,7 +77,7 @@ func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	if err != nil {
 		return err
 	}
-	c := &Conversation{Factory: f, Key: key, Options: o, chatting: true}
+	c := &Conversation{Factory: f, Key: key, Options: o}
 	api, err := remote.Connect(ctx, f, func(err error) {
 		if out, ok := c.Out.(*render.Printer); ok {
 			out.Break()
@@ -90,15 +89,7 @@ func ChatAt(ctx context.Context, f *factory.Factory, o Options) error {
 	}
 	c.At = serverHost{remote.Served{Client: api, ID: key.ID}, f}
 	c.draw()
-	in, err := prompt.New(f, factory.HistoryFile(f, &factory.Database{Remote: true}))
-	if err != nil {
-		return err
-	}
-	c.pages, _ = in.(*prompt.Editor)
-	if err := c.greet(ctx); err != nil {
-		return err
-	}
-	return c.loop(ctx, in)
+	return c.talk(ctx, factory.HistoryFile(f, &factory.Database{Remote: true}), func(*chat) {})
 }
 
 func (t serverHost) Send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event, error] {

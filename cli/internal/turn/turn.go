@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -76,8 +75,6 @@ type Conversation struct {
 	known session.Fold // the fold of the log, as far as it was read
 	seen  int64        // the position of the last printed event
 
-	newer atomic.Pointer[factory.LoadedTree] // a tree that was loaded since, in a chat
-
 	noted bool // the user has been told which model answers
 
 	chatting bool              // answers are typed, not given as flags
@@ -85,8 +82,6 @@ type Conversation struct {
 	pages    *prompt.Editor    // of a chat on a terminal, otherwise nil
 	told     bool              // the user has been told that a question waits
 	shown    map[question]bool // the questions that the user was shown, so that a decision answers no other one
-	held     string            // the message to send if the user withdraws the waiting question
-	news     heldMessages
 }
 
 // question identifies a question that the user was shown.
@@ -147,8 +142,6 @@ func (c *Conversation) readFold(ctx context.Context) (*session.Fold, error) {
 // Turn prints the events of one turn and returns how it ended. The first signal cancels it.
 func (c *Conversation) Turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.Notice()
-	c.news.setHeld(true)
-	defer c.news.setHeld(false)
 	ctx, done := c.Factory.Interrupts.Turn(ctx)
 	defer done()
 	var turn runner.Result
