@@ -176,7 +176,7 @@ func TestDecideTakesNoStep(t *testing.T) {
 		_, state = e.advance(runner.Step{Turn: "t-1", Seq: state.Seq})
 	}
 	require.True(t, state.Waits)
-	approved := runner.Approve(state.Asked[0].ToolCallID)
+	approved := runner.Approve(state.Asked[0].ID)
 	events, again, err := e.process().Decide(t.Context(), s1)
 	require.NoError(t, err)
 	require.Empty(t, events, "what was asked keeps waiting")

@@ -8,7 +8,7 @@ import (
 func turnStateOf(f *session.Fold) TurnState {
 	s := TurnState{Seq: f.Seq, Turn: f.Turn.ID, Over: !f.Unfinished(), Stopped: f.Stopped()}
 	if s.Over {
-		s.Waits, s.Asked, s.Finish = f.Held(), f.Questions(), f.Scope("").Run.Finish
+		s.Waits, s.Asked, s.Finish = f.Held(), f.OpenCalls(), f.Scope("").Run.Finish
 	}
 	return s
 }
@@ -22,8 +22,8 @@ type TurnState struct {
 	Over, Waits bool
 	// Stopped reports that the turn was stopped, and no user has resumed it yet.
 	Stopped bool
-	// Asked are the open questions. The caller must not change them.
-	Asked []*event.Relay
+	// Asked are the calls with open questions, in the order of the questions. The caller must not change the questions.
+	Asked []session.Call
 	// Finish is how the conversation's last run ended, "" if the turn is not Over.
 	Finish event.FinishReason
 }

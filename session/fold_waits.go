@@ -33,7 +33,7 @@ func (f *Fold) Stage() string {
 func (f *Fold) Active() string { return cmp.Or(f.Conversation.Active, f.Conversation.Run.Agent) }
 
 // Paused reports whether the turn waits for answers to questions, in the conversation or in inner scopes.
-func (f *Fold) Paused() bool { return f.Held() && (len(f.questions()) > 0 || !f.Waits()) }
+func (f *Fold) Paused() bool { return f.Held() && (len(f.OpenCalls()) > 0 || !f.Waits()) }
 
 // Waits reports whether the turn waits for something external, such as an authorization that a remote agent needs:
 // the turn is Held, and the run of the conversation or of an inner scope is paused without a question and without a
@@ -55,7 +55,7 @@ func (f *Fold) Waits() bool {
 
 // Questions returns the open questions of the conversation and of all inner scopes, in the order of the log.
 func (f *Fold) Questions() (asked []*event.Relay) {
-	for _, c := range f.questions() {
+	for _, c := range f.OpenCalls() {
 		asked = append(asked, c.Asks)
 	}
 	return asked
@@ -64,7 +64,7 @@ func (f *Fold) Questions() (asked []*event.Relay) {
 // SharedQuestions returns the Questions that ask permission for a call that was made at or before a position. In a
 // fork at this position these calls belong to the parent session, and clients answer the questions there.
 func (f *Fold) SharedQuestions(position int64) (asked []*event.Relay) {
-	for _, c := range f.questions() {
+	for _, c := range f.OpenCalls() {
 		if c.Made <= position && c.Asks.Kind != event.RelayInput {
 			asked = append(asked, c.Asks)
 		}
@@ -72,10 +72,11 @@ func (f *Fold) SharedQuestions(position int64) (asked []*event.Relay) {
 	return asked
 }
 
-func (f *Fold) questions() (open []*Call) {
+// OpenCalls returns the calls with the [Fold.Questions], in the same order.
+func (f *Fold) OpenCalls() (open []Call) {
 	add := func(s *Scope) {
-		for i := range s.Run.Pending {
-			if c := &s.Run.Pending[i]; c.Open() {
+		for _, c := range s.Run.Pending {
+			if c.Open() {
 				open = append(open, c)
 			}
 		}
@@ -84,7 +85,7 @@ func (f *Fold) questions() (open []*Call) {
 	for _, s := range f.Scopes {
 		add(s)
 	}
-	slices.SortFunc(open, func(a, b *Call) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(open, func(a, b Call) int { return cmp.Compare(a.At, b.At) })
 	return open
 }
 

@@ -118,13 +118,13 @@ func (e *Engine) stored(ctx context.Context, at position) (seq int64, err error)
 	return seq, nil
 }
 
-// deny denies the calls that got no decision in time.
+// deny denies the calls whose questions got no decision in time.
 func (e *Engine) deny(ctx context.Context, at position) (outcome, error) {
 	return e.tryAt(ctx, at, func(state runner.TurnState) (outcome, error) {
 		var denied []runner.Decision
-		for _, asked := range state.Asked {
-			if slices.Contains(at.Calls, asked.ToolCallID) {
-				denied = append(denied, runner.Decision{CallID: asked.ToolCallID, Reason: "nobody decided in time", By: "timeout"})
+		for _, c := range state.Asked {
+			if slices.Contains(at.Deny, c.At) {
+				denied = append(denied, runner.Decision{CallID: c.ID, RelayID: c.Relay, Reason: "nobody decided in time", By: "timeout"})
 			}
 		}
 		if len(denied) == 0 {
@@ -165,8 +165,8 @@ func (e *Engine) tryAt(ctx context.Context, at position, do func(runner.TurnStat
 
 func outcomeOf(s runner.TurnState) outcome {
 	out := outcome{Seq: s.Seq, Over: s.Over, Waits: s.Waits}
-	for _, asked := range s.Asked {
-		out.Asked = append(out.Asked, asked.ToolCallID)
+	for _, c := range s.Asked {
+		out.Asked = append(out.Asked, c.At)
 	}
 	return out
 }

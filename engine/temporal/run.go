@@ -54,7 +54,7 @@ func (e *Engine) begin(ctx context.Context, key session.Key, msg llm.Message, op
 		pin.Turn = strings.ToLower(rand.Text())
 		opts = append(opts[:len(opts):len(opts)], runner.WithTurnID(pin.Turn, 1))
 	}
-	g, err = e.start(ctx, turnInput{position{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, e.settings, time.Time{}})
+	g, err = e.start(ctx, turnInput{position{Key: key, Turn: pin.Turn, Tries: max(0, pin.Attempt-1)}, e.settings, nil})
 	if err != nil || g.Turn != "" {
 		return g, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) open(ctx context.Context, key session.Key) (run client.Workflow
 
 // signal makes the session's workflow continue, or starts one at a position.
 func (e *Engine) signal(ctx context.Context, at position) (client.WorkflowRun, error) {
-	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, continueSignal{at.After}, e.options(at.Key), turnWorkflow, turnInput{at, e.settings, time.Time{}})
+	return e.c.SignalWithStartWorkflow(ctx, workflowID(at.Key), signalLook, continueSignal{at.After}, e.options(at.Key), turnWorkflow, turnInput{at, e.settings, nil})
 }
 
 func notFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
@@ -156,8 +156,8 @@ func (e *Engine) continueTurn(ctx context.Context, key session.Key, decisions []
 	at := position{Key: key, Turn: g.Turn, Seq: g.Seq, Tries: 1} // an earlier worker may have begun something
 	if len(decisions) > 0 || g.Waits {
 		after := position{Key: key, Turn: g.Turn, After: g.Seq}
-		asked := slices.ContainsFunc(g.Asked, func(r *event.Relay) bool {
-			return slices.ContainsFunc(decisions, func(d runner.Decision) bool { return d.CallID == r.ToolCallID })
+		asked := slices.ContainsFunc(g.Asked, func(c session.Call) bool {
+			return slices.ContainsFunc(decisions, func(d runner.Decision) bool { return d.CallID == c.ID })
 		})
 		if asked {
 			if g.run, err = e.signal(ctx, after); err != nil {

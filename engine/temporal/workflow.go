@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -13,7 +14,13 @@ import (
 type turnInput struct {
 	position
 	settings
-	Until time.Time `json:"u,omitzero"` // the time at which open questions are denied
+	Asked []question `json:"q,omitempty"` // the open questions, under a limit of time
+}
+
+// question is an open question of the turn.
+type question struct {
+	At    int64     `json:"s"` // its position in the log
+	Until time.Time `json:"u"` // when it is denied
 }
 
 // position is the input of an activity.
@@ -24,17 +31,17 @@ type position struct {
 	After int64       `json:"after,omitempty"` // the log must end after this position
 	Tries int         `json:"tries,omitempty"` // of the next step, by other workers
 	Steps int         `json:"steps,omitempty"` // the number of steps to run; 0 means all
-	Calls []string    `json:"calls,omitempty"` // the calls to deny
+	Deny  []int64     `json:"deny,omitempty"`  // the positions of the questions to deny
 }
 
 // outcome is the result of an activity or a workflow.
 type outcome struct {
-	Seq   int64    `json:"s,omitempty"`
-	From  int64    `json:"from,omitempty"` // the end of the log before a turn was cancelled
-	Over  bool     `json:"over,omitempty"`
-	Waits bool     `json:"waits,omitempty"`
-	Asked []string `json:"asked,omitempty"`
-	Code  string   `json:"code,omitempty"`
+	Seq   int64   `json:"s,omitempty"`
+	From  int64   `json:"from,omitempty"` // the end of the log before a turn was cancelled
+	Over  bool    `json:"over,omitempty"`
+	Waits bool    `json:"waits,omitempty"`
+	Asked []int64 `json:"open,omitempty"` // the positions of the open questions
+	Code  string  `json:"code,omitempty"`
 }
 
 // Codes of outcomes in addition to those of errors in the log.
@@ -81,10 +88,11 @@ func steps(ctx workflow.Context, o turnInput) (outcome, error) {
 			return out, err
 		}
 		o.Seq, o.After, o.Tries = out.Seq, 0, 0
-		if !out.Waits {
-			o.Until = time.Time{}
-		} else if err := awaitDecision(ctx, &o, out.Asked); err != nil {
-			return out, err
+		if out.Waits {
+			o.Asked = o.limit(out.Asked, workflow.Now(ctx))
+			if err := awaitDecision(ctx, &o); err != nil {
+				return out, err
+			}
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -95,20 +103,33 @@ func steps(ctx workflow.Context, o turnInput) (outcome, error) {
 	}
 }
 
-// awaitDecision waits for a decision, or until the time for it is over.
-func awaitDecision(ctx workflow.Context, o *turnInput, asked []string) error {
-	if o.Until.IsZero() && o.Approval > 0 && len(asked) > 0 {
-		o.Until = workflow.Now(ctx).Add(o.Approval)
+// limit returns the open questions with their limits of time, the first limit first. A question that is new now has the
+// whole time.
+func (o *turnInput) limit(asked []int64, now time.Time) (limited []question) {
+	if o.Approval == 0 {
+		return nil
 	}
+	for _, at := range asked {
+		if i := slices.IndexFunc(o.Asked, func(q question) bool { return q.At == at }); i >= 0 {
+			limited = append(limited, o.Asked[i])
+		} else {
+			limited = append(limited, question{At: at, Until: now.Add(o.Approval)})
+		}
+	}
+	return limited
+}
+
+// awaitDecision waits for a decision, or until the time for the first question is over, which it then denies.
+func awaitDecision(ctx workflow.Context, o *turnInput) error {
 	var seen continueSignal
 	late := false
 	s := workflow.NewSelector(ctx)
 	s.AddReceive(workflow.GetSignalChannel(ctx, signalLook), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &seen) })
 	s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	if !o.Until.IsZero() && len(asked) > 0 {
+	if len(o.Asked) > 0 {
 		timed, stop := workflow.WithCancel(ctx)
 		defer stop()
-		s.AddFuture(workflow.NewTimer(timed, o.Until.Sub(workflow.Now(ctx))), func(f workflow.Future) { late = f.Get(ctx, nil) == nil })
+		s.AddFuture(workflow.NewTimer(timed, o.Asked[0].Until.Sub(workflow.Now(ctx))), func(f workflow.Future) { late = f.Get(ctx, nil) == nil })
 	}
 	s.Select(ctx)
 	if ctx.Err() != nil {
@@ -118,9 +139,12 @@ func awaitDecision(ctx workflow.Context, o *turnInput, asked []string) error {
 		o.Seq, o.After = 0, seen.After
 		return nil
 	}
-	o.Until = time.Time{}
 	denied := o.position
-	denied.Calls = asked
+	for _, q := range o.Asked {
+		if !q.Until.After(o.Asked[0].Until) {
+			denied.Deny = append(denied.Deny, q.At)
+		}
+	}
 	out, err := runActivity(ctx, denyActivity, *o, denied)
 	o.Seq = out.Seq
 	return err
