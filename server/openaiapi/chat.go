@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
@@ -145,9 +146,10 @@ type chatAnswer struct {
 	filter func(*event.Event) *event.Event
 
 	stream *access.Stream
-	sent   bool        // a frame was sent
-	said   bool        // a chunk with text was sent
-	begin  *time.Timer // sends the headers after a silence
+	sent   bool          // a frame was sent
+	said   bool          // a chunk with text was sent
+	begin  *time.Timer   // sends the headers after a silence
+	part   runner.Result // of the events of this answer, which may be a part of a turn
 }
 
 func (w *chatAnswer) write() error {
@@ -187,6 +189,7 @@ func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*liv
 		if w.stream == nil && en.Event.Partial {
 			return nil
 		}
+		w.part.Apply(en.Event)
 		reader.Begin(rep.User)
 		return take(en, reader.Next(en))
 	})
@@ -222,7 +225,7 @@ func (w *chatAnswer) writeWhole() error {
 	w.shown = []byte(text)
 	w.out.Object = "chat.completion"
 	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.OpenQuestions(rep), false)}, FinishReason: &finish}}
-	w.out.Usage, w.out.Arbor = usageOf(rep.Usage), w.arbor(rep)
+	w.out.Usage, w.out.Arbor = usageOf(w.part.Usage), w.arbor(rep)
 	w.out.Arbor.Events = events
 	return w.c.JSON(http.StatusOK, w.out)
 }
@@ -304,7 +307,7 @@ func (w *chatAnswer) finish(rep *live.Report) error {
 		return err
 	}
 	if w.r.StreamOptions.IncludeUsage {
-		w.out.Usage = usageOf(rep.Usage)
+		w.out.Usage = usageOf(w.part.Usage)
 		if err := w.chunk(nil); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/server/internal/chats/chatstest"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // newRounds returns an agent that calls the client's tool get_time for a number of rounds, several times in each, and
@@ -282,5 +283,42 @@ func TestResultsOfOthers(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestUsageOfParts: clients add up the usage of their requests, so a request counts what it caused and no earlier part of
+// its turn.
+func TestUsageOfParts(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("streamed %t", stream), func(t *testing.T) {
+			n := 0
+			refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser())))
+			w := newWorld(t, must.Get(llmagent.New("front", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+				n++
+				return scripted.Reply([]scripted.Item{scripted.CallID("c1", "get_time", `{}`), scripted.Call("refund", `{}`), scripted.Text("Done.")}[n-1], scripted.Usage(10*n, n, n))
+			}), llmagent.WithTools(refund))))
+			var messages []any
+			ask := func(more any) *wireUsage {
+				messages = append(messages, more)
+				got := w.chat(t.Context(), map[string]any{"model": "front", "messages": messages, "tools": []any{function("get_time")}, "stream": stream,
+					"stream_options": map[string]any{"include_usage": true}}, with("Arbor-Session", "s1")).is(t, http.StatusOK)
+				if calls := got.Arbor.Pending; len(calls) > 0 && calls[0].Tool == "get_time" {
+					messages = append(messages, map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"id": "call_" + calls[0].CallID,
+						"type": "function", "function": map[string]any{"name": "get_time", "arguments": "{}"}}}})
+				} else {
+					messages = append(messages, map[string]any{"role": "assistant", "content": got.Content})
+				}
+				return got.Usage
+			}
+			used := func(prompt, completion int) *wireUsage {
+				return usageOf(llm.Usage{InputTokens: prompt, OutputTokens: completion, CachedTokens: completion})
+			}
+			require.Equal(t, used(10, 1), ask(user("Refund me")))
+			id := messages[1].(map[string]any)["tool_calls"].([]any)[0].(map[string]any)["id"]
+			require.Equal(t, used(20, 2), ask(map[string]any{"role": "tool", "tool_call_id": id, "content": "nine"}))
+			require.Equal(t, used(0, 0), ask(user("What?")), "the question again")
+			require.Equal(t, used(30, 3), ask(user("yes")))
+			require.Equal(t, 3, n)
+		})
 	}
 }
