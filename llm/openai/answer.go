@@ -64,26 +64,36 @@ func (a *attempt) finish(reason string) {
 	}
 }
 
-// event processes one event of the answer. It returns io.EOF at a regular end.
+// event waits for one event of the answer, and processes it. It returns io.EOF at a regular end.
 func (a *attempt) event() error {
-	r := &a.reading
-	r.chunks = r.chunks[:0]
+	a.reading.chunks = a.reading.chunks[:0]
 	data, err := a.next()
-	if err != nil && err != io.EOF && r.end != endNone {
+	switch {
+	case err != nil:
+		return a.noEvent(err)
+	case a.client.responses:
+		return a.responsesEvent(data)
+	}
+	return a.completionsEvent(data)
+}
+
+// noEvent processes the end of the answer, or the error in the place of an event.
+func (a *attempt) noEvent(err error) error {
+	if err != io.EOF && a.reading.end != endNone {
 		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
 		err = io.EOF
 	}
 	if err == io.EOF {
 		return a.ended()
 	}
-	if err != nil {
-		return err
-	}
-	if a.client.responses {
-		return a.responsesEvent(data)
-	}
+	return err
+}
+
+// completionsEvent processes an event of the chat-completions protocol.
+func (a *attempt) completionsEvent(data []byte) error {
+	r := &a.reading
 	r.ev.reset()
-	err = decode(data, &r.ev)
+	err := decode(data, &r.ev)
 	if err == nil && len(r.ev.Choices) == 0 {
 		if inner := unwrapped(data, "choices"); inner != nil {
 			r.ev.reset()
@@ -211,22 +221,34 @@ func (a *attempt) begin() error {
 // read yields the answer. It yields text and reasoning as they come; calls, usage and the finish reason only after a
 // regular end.
 func (a *attempt) read(yield func(llm.Chunk) error) error {
-	r := &a.reading
-	for ; a.err == nil; a.err = a.event() {
-		for _, chunk := range r.chunks {
-			if err := yield(chunk); err != nil {
-				return err
-			}
+	for a.err == nil {
+		if err := a.yieldChunks(yield); err != nil {
+			return err
 		}
+		a.err = a.event()
 	}
 	if a.err != io.EOF {
 		return a.err
 	}
-	for _, chunk := range r.chunks {
+	if err := a.yieldChunks(yield); err != nil {
+		return err
+	}
+	return a.yieldEnd(yield)
+}
+
+// yieldChunks yields the text and the reasoning of the last event.
+func (a *attempt) yieldChunks(yield func(llm.Chunk) error) error {
+	for _, chunk := range a.reading.chunks {
 		if err := yield(chunk); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// yieldEnd yields what the end of the answer decides: text that was held back, calls, usage and the finish reason.
+func (a *attempt) yieldEnd(yield func(llm.Chunk) error) error {
+	r := &a.reading
 	calls := unrolled(r.calls.end(&r.old), r.tools)
 	words, leaked := r.leaks.end(calls)
 	if r.leaks.endsInCall() && r.end != endFilter {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -24,7 +25,7 @@ type attempt struct {
 	stream   bool
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	stop     context.CancelFunc // ends the time limit of the whole attempt
+	limit    *time.Timer // of the whole attempt; nil without one
 	watch    *watchdog
 	answered bool        // the answer has started, so the request is not retried
 	refusal  string      // the error of an endpoint that refuses the request
@@ -41,13 +42,12 @@ func (c *client) try(ctx context.Context, w *writing) (*attempt, error) {
 	a.reading.calls.offered = a.reading.offers
 	a.reading.thinking = thinking{inText: c.plainThink, settled: c.plainThink, req: req, late: c.holdsThoughts(model)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.stop = func() {}
 	if c.responses && a.reading.limit > 0 {
 		a.reading.limit = max(a.reading.limit, minOutputTokens)
 	}
 	limits := req.Timeouts.Or(c.timeouts)
 	if t := limits.Answer; t > 0 {
-		a.ctx, a.stop = context.WithTimeoutCause(a.ctx, t, &limitError{phaseAttempt, t})
+		a.limit = time.AfterFunc(t, func() { a.cancel(&limitError{phaseAttempt, t}) })
 	}
 	if !a.stream {
 		limits.First = -1 // the first byte comes when the answer is complete
@@ -144,7 +144,9 @@ func (a *attempt) close() {
 		a.body.finish()
 	}
 	a.watch.close()
-	a.stop()
+	if a.limit != nil {
+		a.limit.Stop()
+	}
 	a.cancel(nil)
 }
 

@@ -30,9 +30,13 @@ type answerBody struct {
 	name    string // that of the last event
 }
 
+// lineRoom is the size of the buffer that finds lines, in bytes. A stream keeps it while it waits, and the transport has
+// a larger buffer below it.
+const lineRoom = 512
+
 func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
 	return &answerBody{
-		src: src, client: c, in: bufio.NewReader(src),
+		src: src, client: c, in: bufio.NewReaderSize(src, lineRoom),
 		isSSE: strings.HasPrefix(strings.ToLower(contentType), "text/event-stream"),
 	}
 }
@@ -102,20 +106,24 @@ func (b *answerBody) begin() ([]byte, error) {
 	switch {
 	case first == '{' || first == '[':
 		line, err := b.readLine()
-		b.in = bufio.NewReader(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), b.in))
+		b.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), b.in), lineRoom)
 		if err == nil && json.Valid(line) && bytes.Contains(line, []byte(`"delta"`)) {
 			return nil, nil // each line is an event
 		}
 		return b.whole()
 	case first == '<':
-		page, _ := b.in.Peek(2048)
-		return nil, b.client.htmlError(page)
+		return nil, b.client.htmlError(b.start())
 	case !b.isSSE && first != ':' && first != 'd' && first != 'e' && first != 'i' && first != 'r':
 		// No line of an event stream (data, event, id, retry, or a comment) starts like this.
-		text, _ := b.in.Peek(2048)
-		return nil, b.client.badEvent(text, errors.New("it is neither JSON nor an event stream"))
+		return nil, b.client.badEvent(b.start(), errors.New("it is neither JSON nor an event stream"))
 	}
 	return nil, nil
+}
+
+// start returns the beginning of a body that is no answer.
+func (b *answerBody) start() []byte {
+	text, _ := io.ReadAll(io.LimitReader(b.in, 2048)) // what came before an error says enough
+	return text
 }
 
 func (b *answerBody) whole() ([]byte, error) {

@@ -14,6 +14,8 @@ func prepareHTTP(given *http.Client) *http.Client {
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
 		t.MaxIdleConnsPerHost = 32 // all calls go to one host
+		// A connection keeps its buffers while an answer streams, in pieces of some hundred bytes.
+		t.WriteBufferSize, t.ReadBufferSize = 1<<10, 2<<10
 		t.DialContext = endWithAttempt(t.DialContext)
 		h.Transport = t
 	}
