@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/event"
@@ -12,12 +13,13 @@ import (
 type series struct {
 	at    session.Position // of the first event
 	first *event.Event
-	rest  []delta // the deltas after the first
-	size  int     // an estimate of the memory that it uses, in bytes
+	rest  []delta         // the deltas after the first
+	text  strings.Builder // their texts
+	size  int             // an estimate of the memory that it uses, in bytes
 }
 
 type delta struct {
-	text  string
+	end   int32         // of its text in the text of the series
 	after time.Duration // its time since the first one
 }
 
@@ -25,7 +27,7 @@ type delta struct {
 const (
 	maxDeltas = 256
 	maxSize   = 64 << 10 // bytes, beyond which no delta is added
-	deltaSize = 40       // the memory of a delta besides its text, in bytes
+	deltaSize = 24       // the memory of a delta besides its text, in bytes
 )
 
 // last returns the position of the last event.
@@ -44,7 +46,8 @@ func (s *series) add(at session.Position, e *event.Event) int {
 		return 0
 	}
 	size := deltaSize + len(text)
-	s.rest = append(s.rest, delta{text, e.Time.Sub(s.first.Time)})
+	s.text.WriteString(text)
+	s.rest = append(s.rest, delta{int32(s.text.Len()), e.Time.Sub(s.first.Time)})
 	s.size += size
 	return size
 }
@@ -68,19 +71,23 @@ func (s *series) entry(at session.Position) session.Entry {
 	if n == 0 {
 		return session.Entry{ID: at.String(), Event: s.first}
 	}
-	d := s.rest[n-1]
+	d, begin := s.rest[n-1], int32(0)
+	if n > 1 {
+		begin = s.rest[n-2].end
+	}
+	text := s.text.String()[begin:d.end]
 	var e *event.Event // one allocation with its payload, because an answer has thousands
 	if r, ok := s.first.Data.(*event.Reasoning); ok {
 		p := &struct {
 			event   event.Event
 			payload event.Reasoning
-		}{*s.first, event.Reasoning{Content: d.text, Sealed: r.Sealed}}
+		}{*s.first, event.Reasoning{Content: text, Sealed: r.Sealed}}
 		e, p.event.Data = &p.event, &p.payload
 	} else {
 		p := &struct {
 			event   event.Event
 			payload event.Text
-		}{*s.first, event.Text{Content: d.text}}
+		}{*s.first, event.Text{Content: text}}
 		e, p.event.Data = &p.event, &p.payload
 	}
 	e.Time = e.Time.Add(d.after)
