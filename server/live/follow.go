@@ -16,6 +16,13 @@ import (
 func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
+		t.follow(ctx, cancel, key, after)(yield)
+	}
+}
+
+// follow is Follow with the function that cancels the context. It calls the function at the end.
+func (t *Turns) follow(ctx context.Context, cancel context.CancelCauseFunc, key session.Key, after string) iter.Seq2[session.Entry, error] {
+	return func(yield func(session.Entry, error) bool) {
 		closing := context.AfterFunc(t.background, func() { cancel(ErrClosed) })
 		watching := t.watch(ctx, key)
 		defer func() {

@@ -25,30 +25,31 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 		}
 		following, cancel := context.WithCancelCause(ctx)
 		defer t.watching(key, cancel, true)()
-		// now is the turn as it is stored, and seen the part that the caller has.
-		var seen, now Report
+		var seen session.Fold // of the part of the turn that the caller has
+		var turn string
+		var end int64 // the end of the turn as it is stored
 		last, err := t.report(ctx, key, first, func(e *event.Event) {
-			if now.Apply(e); e.Seq <= from.Seq {
+			if turn, end = e.TurnID, e.Seq; e.Seq <= from.Seq {
 				seen.Apply(e)
 			}
 		})
-		rests := func() bool { return seen.Seq >= now.Seq && (!last || seen.State != Running) }
+		rests := func() bool { return seen.Seq >= end && (!last || seen.Status() != session.StatusOpen) }
 		switch {
-		case err == nil && now.ID == "":
+		case err == nil && turn == "":
 			err = ErrNoTurn
-		case err == nil && from.Seq >= now.Seq && (!last || now.State != Running):
+		case err == nil && rests():
 			return
 		}
 		if err != nil {
 			yield(session.Entry{}, err)
 			return
 		}
-		for entry, err := range t.Follow(following, key, from.String()) {
+		for entry, err := range t.follow(following, cancel, key, from.String()) {
 			switch {
 			case errors.Is(err, session.ErrStopped):
-				yieldRest(t.store.Load(ctx, key, from.Seq), &seen, now.ID, yield)
+				yieldRest(t.store.Load(ctx, key, from.Seq), &seen, turn, yield)
 				return
-			case err == nil && entry.Event.TurnID != now.ID && entry.Event.TurnID != "": // "": the event belongs to no turn
+			case err == nil && entry.Event.TurnID != turn && entry.Event.TurnID != "": // "": the event belongs to no turn
 				return
 			case !yield(entry, err) || err != nil:
 				return
@@ -65,7 +66,7 @@ func (t *Turns) Watch(ctx context.Context, key session.Key, first int64, after s
 
 // yieldRest yields the stored events of a turn that was stopped. If the turn has neither ended nor waits, it also
 // yields session.ErrStopped.
-func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string, yield func(session.Entry, error) bool) {
+func yieldRest(events iter.Seq2[*event.Event, error], seen *session.Fold, turn string, yield func(session.Entry, error) bool) {
 	for e, err := range events {
 		switch {
 		case err != nil:
@@ -78,7 +79,7 @@ func yieldRest(events iter.Seq2[*event.Event, error], seen *Report, turn string,
 		}
 		seen.Apply(e)
 	}
-	if seen.State == Running {
+	if seen.Status() == session.StatusOpen {
 		yield(session.Entry{}, session.ErrStopped)
 	}
 }
