@@ -129,7 +129,8 @@ func (h *Handler) writeTurn(c *front.Call, key session.Key, b *live.Begun) error
 			}
 		}
 		c.W.Header().Set("Location", h.link(c, key).To("turns", b.ID))
-		return h.streamTurn(c, key, b.First, after, logpage.Shape{})
+		first := b.First
+		return c.Then(func() error { return h.streamTurn(c, key, first, after, logpage.Shape{}) })
 	}
 	return h.waitForTurn(c, key, b)
 }

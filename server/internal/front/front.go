@@ -150,10 +150,7 @@ func (h *Handler) handler(pattern string, open bool, handle func(*Call) error) h
 		begun := time.Now()
 		c, err := h.admit(bare, r, open)
 		if err == nil {
-			until, stop := access.UntilRevoked(c.R.Context())
-			defer stop()
-			c.R = c.R.WithContext(until)
-			err = c.run(handle)
+			err = c.runUntilRevoked(handle)
 		}
 		if err == nil && c.then != nil {
 			err = c.run(c.then)
@@ -194,6 +191,18 @@ func (c *Call) run(handle func(*Call) error) (err error) {
 		}
 	}()
 	return handle(c)
+}
+
+// runUntilRevoked calls a handler with a request whose context also ends when the user is revoked. What runs after it
+// streams, and a stream has such a context itself.
+func (c *Call) runUntilRevoked(handle func(*Call) error) error {
+	admitted := c.R
+	until, stop := access.UntilRevoked(admitted.Context())
+	defer stop()
+	c.R = admitted.WithContext(until)
+	err := CauseOf(until, c.run(handle))
+	c.R = admitted
+	return err
 }
 
 // CauseOf returns err, or access.ErrRevoked if ctx ended because the user was revoked. A nil error stays nil.
