@@ -323,6 +323,11 @@ func TestItemReferences(t *testing.T) {
 	require.Equal(t, 200, w.call("GET", "/responses/"+third.Response.ID+"/input_items", nil, &in))
 	require.Equal(t, []string{"mcp_approval_response: true"}, in.said())
 
+	history := []any{user("hello"), refer(first.Output[0].ID), user("refund"), refer(out[0].ID), refer(out[1].ID),
+		map[string]any{"type": "mcp_approval_response", "approval_request_id": out[1].ID, "approve": true}, refer(third.Response.Output[0].ID), user("hello")}
+	fourth := w.respond(map[string]any{"model": "support", "input": history}).is(t, 200)
+	require.Equal(t, first.Conversation.ID, fourth.Response.Conversation.ID, "what was approved and answered is history")
+
 	for _, id := range []string{"x", "msg_0_1@x.y", first.Output[0].ID + "x", strings.Replace(first.Output[0].ID, "msg_0", "msg_9", 1)} {
 		r := w.respond(map[string]any{"model": "support", "input": []any{refer(id), user("hello")}}).is(t, 404, id)
 		require.Equal(t, "input[0].id", *r.Error.Param)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,4 +127,44 @@ func TestResultsBeforeAMessage(t *testing.T) {
 		}
 		require.Equal(t, []string{"message", "function_call", "function_call", "function_call_output", "message", "message"}, types)
 	})
+}
+
+// TestApprovalsInHistory: clients send approvals back with the items around them. What was decided before means nothing
+// next to a new decision, and nothing at all before an answer.
+func TestApprovalsInHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		says, done string
+		approve    []bool
+	}{
+		"two calls of an answer": {"refund both", "Done: refunded 2", []bool{true, true}},
+		"one denied":             {"refund both", "Done: refunded 2", []bool{false, true}},
+		"two answers":            {"refund in parts", "Done: refunded 4", []bool{true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newDesk(t).root)
+			items := []any{user(c.says)}
+			var asked []*wireItem
+			send := func(more ...any) *wireResponse {
+				items = append(items, more...)
+				got := w.respond(map[string]any{"model": "support", "input": items}).is(t, http.StatusOK)
+				for _, item := range got.Response.Output {
+					items = append(items, map[string]any{"type": "item_reference", "id": item.ID})
+					if item.Type == "mcp_approval_request" {
+						asked = append(asked, item)
+					}
+				}
+				return got.Response
+			}
+			first := send()
+			send(approval(asked[0], c.approve[0]))
+			require.Len(t, asked, 2)
+			again := slices.Clone(items)
+			last := send(approval(asked[1], c.approve[1]))
+			require.Equal(t, c.done, (*last.Output[0].Content)[0].Text)
+			turned := w.respond(map[string]any{"model": "support", "input": append(again, approval(asked[0], !c.approve[0]), approval(asked[1], true))})
+			turned.is(t, http.StatusConflict, "another decision than the first")
+			require.Equal(t, first.Conversation.ID, last.Conversation.ID)
+			require.Equal(t, first.Conversation.ID, send(user("Thank you")).Conversation.ID)
+		})
+	}
 }

@@ -50,7 +50,9 @@ type chatRequest struct {
 	past, now []llm.Message
 	// results are the results of calls at the end of the past.
 	results []runner.Decision
-	stops   stops
+	// approvals are those at the end of the items of a response.
+	approvals []wireApproval
+	stops     stops
 	// formatAt is the path of the member with the format of the answer.
 	formatAt string
 }
@@ -137,8 +139,8 @@ func isEmpty(m llm.Message) bool {
 	return strings.TrimSpace(m.PlainText()) == "" && !slices.ContainsFunc(m.Parts, media)
 }
 
-// add appends a message. Results of calls count only if nothing but new messages follows them. The ids of the calls that this
-// server made have the prefix.
+// add appends a message. Results of calls and approvals count only if nothing but new messages follows them: clients send
+// them back with the history. The ids of the calls that this server made have the prefix.
 func (q *chatRequest) add(m llm.Message, prefix string) {
 	if m.Role == llm.RoleUser {
 		q.now = append(q.now, m)
@@ -146,7 +148,7 @@ func (q *chatRequest) add(m llm.Message, prefix string) {
 	}
 	q.moveToPast()
 	if m.Role == llm.RoleAssistant {
-		q.results = nil
+		q.results, q.approvals = nil, nil
 	}
 	for _, part := range m.Parts {
 		if r, ok := part.(llm.ToolResult); ok {
@@ -159,7 +161,7 @@ func (q *chatRequest) add(m llm.Message, prefix string) {
 // moveToPast appends the new messages to the past, after the results before them.
 func (q *chatRequest) moveToPast() {
 	if len(q.now) > 0 {
-		q.results = nil
+		q.results, q.approvals = nil, nil
 	}
 	q.past, q.now = append(q.past, q.now...), nil
 }

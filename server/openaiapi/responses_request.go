@@ -48,7 +48,6 @@ type responseRequest struct {
 	chatRequest  // the messages
 	body         responseBody
 	conversation string
-	approvals    []wireApproval
 }
 
 // wireApproval is an item of an input that decides about a call.
@@ -206,10 +205,10 @@ func (q *responseRequest) addResult(raw json.RawMessage, path string, wrong *fau
 	}
 }
 
-// setPrevious sets the previous response to the one that the id of the first approval names. It returns false if the id
+// setPrevious sets the previous response to the one that the id of the last approval names. It returns false if the id
 // names none.
 func (q *responseRequest) setPrevious() bool {
-	id, ok := responses.ResponseOf(q.approvals[0].Request)
+	id, ok := responses.ResponseOf(q.approvals[len(q.approvals)-1].Request)
 	if ok {
 		q.body.Previous = id.String()
 	}

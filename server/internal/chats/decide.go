@@ -53,7 +53,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 			return nil, nil
 		}
 	}
-	if err := q.address(decisions, rep); err != nil {
+	if decisions, err = q.address(decisions, rep); err != nil {
 		return nil, err
 	}
 	turn, err := c.turns.Resume(ctx, q.Key, decisions...)
@@ -155,30 +155,59 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 	return found
 }
 
-// address sets the ids of decisions and of their questions, and fits them to the questions that they answer.
-func (q *Ask) address(decisions []runner.Decision, rep *live.Report) error {
-	for i, given := range decisions {
+// address returns the decisions with their ids and those of their questions, fitted to the questions that they answer.
+// Next to others it omits those that the turn has stored, because clients send them back with the history.
+func (q *Ask) address(decisions []runner.Decision, rep *live.Report) (all []runner.Decision, err error) {
+	for _, d := range decisions {
 		pending := rep.Pending
-		if given.Content != nil {
+		if d.Content != nil {
 			pending = front.OpenQuestions(rep)
 		}
-		n := slices.IndexFunc(pending, func(d *event.Relay) bool {
-			return d.ToolCallID == given.CallID && (q.Decisions == nil || d.Client == (given.Content != nil))
+		n := slices.IndexFunc(pending, func(asked *event.Relay) bool {
+			return asked.ToolCallID == d.CallID && (q.Decisions == nil || asked.Client == (d.Content != nil))
 		})
+		if (n < 0 || d.RelayID != "" && d.RelayID != rep.Questions()[n].ID) && stored(d, rep) {
+			continue
+		}
 		if n < 0 {
-			return notWaited(given)
+			return nil, notWaited(d)
 		}
 		if asked := rep.Pending[n]; pending[n] != asked {
-			decisions[i] = front.DecisionOf(asked, given.Content)
+			d = front.DecisionOf(asked, d.Content)
 		}
 		if q.Decisions != nil {
-			if err := live.CheckNamed(&rep.Log, decisions[i]); err != nil {
-				return err
+			if err := live.CheckNamed(&rep.Log, d); err != nil {
+				return nil, err
 			}
 		}
-		decisions[i].ID, decisions[i].RelayID = q.decisionID(rep.Questions()[n].ID), cmp.Or(decisions[i].RelayID, rep.Questions()[n].ID)
+		d.ID, d.RelayID = q.decisionID(rep.Questions()[n].ID), cmp.Or(d.RelayID, rep.Questions()[n].ID)
+		all = append(all, d)
 	}
-	return nil
+	if len(all) == 0 {
+		return nil, notWaited(decisions[0])
+	}
+	return all, nil
+}
+
+// stored reports whether the turn has the same decision about the same question, or about a question of the same call if
+// the decision names none.
+func stored(d runner.Decision, rep *live.Report) bool {
+	return slices.ContainsFunc(rep.Decisions(), func(e *event.Event) bool {
+		first := e.Data.(*event.RelayResolved)
+		n := slices.IndexFunc(rep.Log.Asked, func(asked *event.Event) bool { return asked.ID == first.RelayID })
+		if n < 0 || d.RelayID != "" && d.RelayID != first.RelayID {
+			return false
+		}
+		asked, d := rep.Log.Asked[n].Data.(*event.Relay), d
+		call := front.AsCall(rep.User, first.RelayID, asked)
+		if call.ToolCallID != d.CallID {
+			return false
+		}
+		if call != asked {
+			d = front.DecisionOf(asked, d.Content)
+		}
+		return d.Equals(first)
+	})
 }
 
 // lostApproval returns an error if a result of the request approves an open call, which the request's message would
