@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Check returns the first error of a JSON schema of any type, in one line. It opens nothing for a reference.
@@ -18,6 +20,9 @@ func Check(schema json.RawMessage) error {
 
 // compile returns a schema as decoded JSON, and compiled. It reads no other schema from files or the network.
 func compile(schema json.RawMessage) (doc any, compiled *jsonschema.Schema, err error) {
+	if _, err := plainjson.Strict(schema, maxLevels); err != nil && !errors.Is(err, plainjson.ErrTwice) {
+		return nil, nil, err // also for a number that the library cannot represent
+	}
 	if doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(schema)); err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,7 @@ func (s *Shape) add(schema any, types []string, listed bool) {
 	if m["items"] != nil {
 		s.Items = append(s.Items, m["items"])
 	}
-	s.Open = s.Open || m["additionalProperties"] != nil && m["additionalProperties"] != false
+	s.Open = s.Open || m["patternProperties"] != nil || m["additionalProperties"] != nil && m["additionalProperties"] != false
 	if named := typesOf(m); len(named) > 0 {
 		types = named
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -323,14 +324,13 @@ func (a *attempt) answerInReasoning() string {
 }
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
-// removes an object that models copy around them: one whose only member is arguments, parameters or the like, or that also
-// names the tool, for a tool that has parameters, but none with these names. The name of a parameter loses the tokens of a template after it, if the tool
-// takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a bare
-// schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
+// removes an object around them ([innerArguments]). The name of a parameter loses the tokens of a template after it, if
+// the tool takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a
+// bare schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
 // removes the placeholder.
 func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 	var given map[string]json.RawMessage
-	if len(args) > 1<<20 || json.Unmarshal([]byte(args), &given) != nil {
+	if len(args) > 1<<20 || !hasOneMeaning(args) || json.Unmarshal([]byte(args), &given) != nil {
 		return args
 	}
 	takes := cmp.Or(schema.ReadShape(parameters), &schema.Shape{})
@@ -341,18 +341,8 @@ func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 	} else if len(takes.Members) == 0 {
 		return args
 	}
-	inner, wrappers := memberOf(given, argumentKeys)
-	name, names := memberOf(given, nameKeys)
-	around := wrappers == 1 && wrappers+names == len(given) && (names == 0 || names == 1 && string(name) == quote(tool))
-	for key := range given {
-		around = around && takes.Members[key] == nil
-	}
-	if text := ""; around && json.Unmarshal(inner, &text) == nil {
-		inner = json.RawMessage(text)
-	}
-	if around && isObject(string(inner)) {
-		args, given = string(inner), nil
-		_ = json.Unmarshal(inner, &given) // it is an object
+	if inner, members := innerArguments(tool, args, given, takes, parameters); members != nil {
+		args, given = inner, members
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		at := strings.IndexByte(key, '<')
@@ -368,6 +358,44 @@ func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 		return string(all)
 	}
 	return args
+}
+
+// hasOneMeaning reports whether all programs read the same in a JSON value: it is UTF-8, and no key comes twice.
+func hasOneMeaning(value string) bool {
+	_, err := schema.Decode(json.RawMessage(value))
+	return err == nil
+}
+
+// innerArguments returns the arguments within an object that models copy around them, or nil: the object's only member is
+// arguments, parameters or the like, or it also names the tool. The tool must have no parameters with these names, and
+// the parameters within, or its schema must refuse the object and allow what is within.
+func innerArguments(tool, args string, given map[string]json.RawMessage, takes *schema.Shape, parameters json.RawMessage) (inner string, members map[string]json.RawMessage) {
+	within, wrappers := memberOf(given, argumentKeys)
+	name, names := memberOf(given, nameKeys)
+	if wrappers != 1 || names > 1 || wrappers+names != len(given) || names == 1 && string(name) != quote(tool) {
+		return "", nil
+	}
+	named := !takes.Open
+	for key := range given {
+		if takes.Members[key] != nil {
+			return "", nil
+		}
+		named = named && !bytes.Contains(parameters, []byte(quote(key))) // a reference may name it
+	}
+	text := ""
+	if inner = string(within); json.Unmarshal(within, &text) == nil {
+		inner = text
+	}
+	if !isObject(inner) || !hasOneMeaning(inner) || json.Unmarshal([]byte(inner), &members) != nil {
+		return "", nil
+	}
+	for key := range members {
+		named = named && takes.Members[key] != nil
+	}
+	if named || schema.Fits(parameters, json.RawMessage(args)) != nil && schema.Fits(parameters, json.RawMessage(inner)) == nil {
+		return inner, members
+	}
+	return "", nil
 }
 
 // fit changes the members of an object to the form that a tool takes, and reports whether it has changed one. It
@@ -398,7 +426,7 @@ func fittedValue(value json.RawMessage, takes *schema.Shape, within bool) json.R
 		var text string
 		_ = json.Unmarshal(value, &text) // cannot fail: it was decoded from JSON
 		fits := typed(text, takes)
-		if !takes.Allows(kindOf(fits)) {
+		if !takes.Allows(kindOf(fits)) || !hasOneMeaning(fits) {
 			return nil
 		}
 		value = json.RawMessage(fits)

@@ -9,10 +9,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -103,7 +102,7 @@ func (a *attempt) send(body []byte) error {
 		e, a.refusal = c.statusError(resp, src)
 		return e
 	}
-	if how := resp.Header.Get("Content-Encoding"); !slices.Contains([]string{"", "identity", "gzip", "x-gzip", "deflate"}, strings.ToLower(how)) {
+	if how := resp.Header.Get("Content-Encoding"); unreadableBody.Get().MatchString(how) {
 		defer resp.Body.Close()
 		return c.errorf(llm.CodeBadResponse, nil, "the answer is compressed with %s, which the request does not allow", how)
 	}
@@ -111,6 +110,10 @@ func (a *attempt) send(body []byte) error {
 	a.body = newAnswerBody(src, resp.Header.Get("Content-Type"), c)
 	return nil
 }
+
+// unreadableBody matches the names of compressions that the client cannot read. Others are read as they are: some servers
+// name no compression there, but a character set.
+var unreadableBody = lazyregexp.New(`(?i)\b(br|zstd|compress|dcb|dcz)\b`)
 
 // next returns the JSON of the answer's next event; io.EOF at a regular end.
 func (a *attempt) next() ([]byte, error) {

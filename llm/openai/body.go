@@ -26,6 +26,7 @@ type answerBody struct {
 	cr      bool   // the last line ended with CR, so skip a following LF
 	odd     []byte // the last data that was no part of an answer
 	pending []byte // the data so far of an event with several lines
+	bare    bool   // more lines of that event may lack "data:", as its first one does or as it has only a bracket
 	kind    string // the name of the event so far
 	name    string // that of the last event
 }
@@ -193,14 +194,14 @@ func (b *answerBody) take(line []byte) []byte {
 		return b.flush()
 	case line[0] == ':':
 		return nil // a comment that keeps the connection open
-	case line[0] == '{' || line[0] == '[' || line[0] == '<':
+	case line[0] == '{' || line[0] == '<' || line[0] == '[' && (len(line) == 1 || line[1] == '{' || json.Valid(line) || bytes.EqualFold(line, doneMark)):
 		value = line // some proxies send an error without "data:"
 	case string(field) == "event":
 		b.kind = string(bytes.TrimSpace(value))
 		return nil
 	case string(field) == "error":
 		b.kind = "error" // llama.cpp has used this field name
-	case string(field) != "data" && (len(b.pending) == 0 || string(field) == "id" || string(field) == "retry"):
+	case string(field) != "data" && (len(b.pending) == 0 || !b.bare || string(field) == "id" || string(field) == "retry"):
 		return nil // also fields that the standard tells clients to ignore
 	case string(field) != "data":
 		value = line // of an object in several lines, or of a page
@@ -231,6 +232,7 @@ func (b *answerBody) take(line []byte) []byte {
 		return b.named(value)
 	}
 	b.pending = append(b.pending[:0], value...)
+	b.bare = string(field) != "data" || len(value) == 1
 	return nil
 }
 

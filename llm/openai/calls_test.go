@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -140,6 +141,31 @@ func TestArgumentsOfOtherTypes(t *testing.T) {
 		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"lookup","arguments":`+quoted(args)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
 		require.NoError(t, err, args)
 		require.Equal(t, want, got.Calls[0].Arguments, args)
+	}
+}
+
+// TestArgumentsWithin: an object around the arguments stays if the tool may take it, and nothing changes where a key comes
+// twice.
+func TestArgumentsWithin(t *testing.T) {
+	const ref = `"$defs":{"x":{"properties":{"input":{"type":"object"}},"required":["input"]}}`
+	for _, c := range []struct{ schema, wrote, want string }{
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"input":{"a":"1"}}`, `{"a":1}`},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"input":{"a":1},"input":{"a":100}}`, ""},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"input":{"a":1},"\u0069nput":{"a":100}}`, ""},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"input":"{\"a\":1,\"a\":100}"}`, ""},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"name":"f","args":{"a":1},"args":{"a":100}}`, ""},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"a":"1","a":"100"}`, ""},
+		{`{"properties":{"o":{"type":"object"}}}`, `{"o":"{\"a\":1,\"a\":2}"}`, ""},
+		{`{"properties":{"a":{}},"required":["input"],"additionalProperties":{"type":"object"}}`, `{"input":{"a":{}}}`, ""},
+		{`{"properties":{"a":{}},"additionalProperties":true}`, `{"input":{"a":1}}`, ""},
+		{`{"properties":{"a":{}},"required":["a"],"additionalProperties":true}`, `{"input":{"a":1}}`, `{"a":1}`},
+		{`{"properties":{"a":{}},"patternProperties":{"^in":{}},"additionalProperties":false}`, `{"input":{"a":1}}`, ""},
+		{`{"properties":{"a":{}},"allOf":[{"$ref":"#/$defs/x"}],` + ref + `}`, `{"input":{"a":1}}`, ""},
+	} {
+		req := &llm.Request{Messages: hello.Messages, Tools: []llm.ToolSpec{{Name: "f", Parameters: json.RawMessage(c.schema)}}}
+		got, err := ask(t, serve(t, jsonOf(`{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":`+quoted(c.wrote)+`}}]},"finish_reason":"tool_calls"}]}`)), req)
+		require.NoError(t, err, c.wrote)
+		require.Equal(t, cmp.Or(c.want, c.wrote), got.Calls[0].Arguments, c.schema)
 	}
 }
 

@@ -152,6 +152,14 @@ func TestCompressedAnswers(t *testing.T) {
 		bodyOf("\x1b\x30\x00\xe0")(w, r)
 	}), helloS)
 	require.ErrorContains(t, err, "the answer is compressed with br, which the request")
+	for _, name := range []string{"none", "utf-8", "chunked", "identity, identity"} {
+		got, err := ask(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", name)
+			bodyOf(text("Hello")+done)(w, r)
+		}), helloS)
+		require.NoError(t, err, name)
+		require.Equal(t, "Hello", got.Text, name)
+	}
 }
 
 func TestArgumentsAsObject(t *testing.T) {

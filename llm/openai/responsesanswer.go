@@ -26,6 +26,7 @@ type item struct {
 	held   string     // the beginning of its text, while that may repeat an earlier message
 	apart  bool       // its text does not repeat an earlier message
 	call   *call
+	argued bool // the event at the end of its arguments came
 	done   bool // it is complete
 	last   bool // it is in the complete response
 }
@@ -149,6 +150,12 @@ type (
 	}
 )
 
+// whole reports whether an event of no type of the API is a complete response.
+func (ev *responsesEvent) whole() bool {
+	var items []json.RawMessage
+	return ev.Type == "" && ev.Object == "response" || json.Unmarshal(ev.Output, &items) == nil && len(items) > 0
+}
+
 // UnmarshalJSON also reads a text in place of the parts.
 func (l *responsesTexts) UnmarshalJSON(b []byte) error {
 	if !reported(b) {
@@ -172,17 +179,18 @@ func (a *attempt) responsesEvent(data []byte) error {
 	if name := a.body.name; ev.Type == "" && strings.HasPrefix(name, "response.") {
 		ev.Type = flexText(name) // some gateways leave the type to the name of the event
 	}
-	if ev.Type == "" && ev.Object != "response" && len(ev.Output) == 0 {
+	if ev.Type == "" && !ev.whole() {
 		if inner := unwrapped(data, "output"); inner != nil {
 			return a.response(inner, "completed")
 		}
 	}
 	other := !strings.HasPrefix(string(ev.Type), "response.")
-	if failed := ev.failure(other, other && ev.Object != "response" && (ev.Type == "" || a.body.json)); failed != nil {
+	failed := ev.failure(other, other && ev.Object != "response" && (ev.Type == "" || a.body.json))
+	if failed != nil && (ev.Type == "" || ev.Type == "error" || failed.Message != "" || reported(ev.Error)) {
 		r.refused = true
 		return a.client.objectError(failed)
 	}
-	if other && (ev.Object == "response" || len(ev.Output) > 0) {
+	if other && ev.whole() {
 		return a.response(data, "completed")
 	}
 	if ev.Type == "" {
@@ -222,7 +230,9 @@ func (a *attempt) responsesPart(ev *responsesEvent) {
 	case "response.function_call_arguments.delta":
 		r.called(r.items.of(callItem, id, at)).take(string(ev.Delta))
 	case "response.function_call_arguments.done":
-		r.called(r.items.of(callItem, id, at)).fill("", string(ev.Name), cmp.Or(string(ev.Arguments), "{}"))
+		it := r.items.of(callItem, id, at)
+		it.argued = true
+		r.called(it).fill("", string(ev.Name), cmp.Or(string(ev.Arguments), "{}"))
 	case "response.output_item.added":
 		if i := ev.Item; i != nil && i.Type == callItem {
 			r.called(r.items.added(i.Type, i.ID, at)).fill(string(i.CallID), string(i.Name), string(i.Arguments))
@@ -280,7 +290,9 @@ func (a *attempt) response(data []byte, status string) error {
 		r.usage = u
 	}
 	r.choice = true
-	a.finish(resp.Incomplete.Reason) // whatever the status is
+	if why := resp.Incomplete.Reason; status != "completed" || slices.Contains([]ending{endLength, endFilter}, endingOf(why)) {
+		a.finish(why)
+	}
 	switch status {
 	case "queued", "in_progress":
 		return a.client.badEvent(data, io.ErrUnexpectedEOF)
@@ -364,7 +376,7 @@ func (a *attempt) item(i *responsesItem, it *item) {
 		}
 	case callItem:
 		r.called(it).fill(string(i.CallID), string(i.Name), string(i.Arguments))
-		if i.Status == "incomplete" || i.Status == "in_progress" && it.call.empty() {
+		if i.Status == "incomplete" || i.Status == "in_progress" && it.call.empty() && !it.argued {
 			a.finish("length") // whatever its response's status is
 		}
 	case reasoningItem:

@@ -213,6 +213,13 @@ func withMaxPartial(number, bytes int) Option {
 	return func(t *Tail) { t.maxParts, t.maxBytes = number, bytes }
 }
 
+// TestEventsWithOnePayload: only deltas of a block are kept as texts.
+func TestEventsWithOnePayload(t *testing.T) {
+	notice := &event.Event{ID: "n", Partial: true, Data: &event.Notice{Code: "busy"}}
+	s := &series{at: session.Position{Seq: 1, Part: 1}, first: notice}
+	require.Zero(t, s.add(session.Position{Seq: 1, Part: 2}, notice))
+}
+
 // TestLateFollower: a follower receives the same deltas, however they are kept.
 func TestLateFollower(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s")

@@ -42,7 +42,7 @@ func (s *series) add(at session.Position, e *event.Event) int {
 	next.Part++
 	text, common, payload := split(e)
 	_, c, p := split(s.first)
-	if at != next || c != common || p != payload || len(s.rest) == maxDeltas || s.size > maxSize {
+	if p == nil || at != next || c != common || p != payload || len(s.rest) == maxDeltas || s.size > maxSize {
 		return 0
 	}
 	size := deltaSize + len(text)
@@ -52,7 +52,8 @@ func (s *series) add(at session.Position, e *event.Event) int {
 	return size
 }
 
-// split returns the text of an event, and what all deltas of its block have in common.
+// split returns the text of an event, and what all deltas of its block have in common. payload is nil if the event is no
+// delta of a block.
 func split(e *event.Event) (text string, common event.Event, payload any) {
 	common = *e
 	common.Time, common.Data = time.Time{}, nil
@@ -62,7 +63,7 @@ func split(e *event.Event) (text string, common event.Event, payload any) {
 	case *event.Reasoning:
 		return d.Content, common, event.Reasoning{Sealed: d.Sealed}
 	}
-	return "", common, e.Data
+	return "", common, nil
 }
 
 // entry returns the event at a position of the series.
