@@ -260,22 +260,7 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 
 // step runs the open calls, shortens the view, asks which agent answers, or asks the agent's model.
 func (x *execution) step(a *Agent) error {
-	notices, err := x.begin(a)
-	if err == nil && a.split {
-		err = x.checkPassed()
-	}
-	if err == nil {
-		err = x.openView()
-	}
-	if err != nil {
-		return err
-	}
-	if x.run.Answered { // the run has reported the notices
-		notices = nil
-	} else if cut := x.template(x.inv.Node()).shortened; len(cut) > 0 {
-		notices = append(slices.Clip(notices), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
-	}
-	if err := x.notify(append(slices.Clip(notices), x.returnedSets()...)); err != nil {
+	if err := x.openStep(a); err != nil {
 		return err
 	}
 	if calls := x.view.Pending(); len(calls) > 0 {
@@ -297,6 +282,26 @@ func (x *execution) step(a *Agent) error {
 		return err
 	}
 	return failure
+}
+
+// openStep sets the kit, opens the view, and yields notices about the tools.
+func (x *execution) openStep(a *Agent) error {
+	notices, err := x.begin(a)
+	if err == nil && a.split {
+		err = x.checkPassed()
+	}
+	if err == nil {
+		err = x.openView()
+	}
+	if err != nil {
+		return err
+	}
+	if x.run.Answered { // the run has reported the notices
+		notices = nil
+	} else if cut := x.template(x.inv.Node()).shortened; len(cut) > 0 {
+		notices = append(slices.Clip(notices), fmt.Sprintf("the model sees the first %d characters of the descriptions of these tools, because endpoints refuse longer ones: %s", maxDescription-1, strings.Join(cut, ", ")))
+	}
+	return x.notify(append(slices.Clip(notices), x.returnedSets()...))
 }
 
 // answer asks which agent answers, if that is open, or else asks the agent's model for its answer.

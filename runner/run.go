@@ -130,9 +130,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 			return
 		}
 	}
-	s := newScope(t.ctx, t, "", r.tree)
-	s.cancel, s.resumed, s.runtime = t.cancel, o.resumed, runtime{s}
-	s.sink = &consumer{delivery: &s.delivery, yield: yield}
+	s := o.conversation(yield)
 	for _, e := range o.recalled {
 		if !s.hand(e, yield) {
 			return
@@ -152,6 +150,14 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 		t.failed = err
 		yield(nil, err)
 	}
+}
+
+// conversation returns the scope of the user's conversation.
+func (t *opening) conversation(yield func(*event.Event, error) bool) *scope {
+	s := newScope(t.ctx, t.turn, "", t.r.tree)
+	s.cancel, s.resumed, s.runtime = t.cancel, t.resumed, runtime{s}
+	s.sink = &consumer{delivery: &s.delivery, yield: yield}
+	return s
 }
 
 // collectEvents runs a part of a turn and returns what it stored.

@@ -71,25 +71,13 @@ func (s *scope) runSteps() error {
 // step runs one step of the scope: one model answer or one batch of tool calls of the active agent, including the
 // transfer that ends it. It reports whether the scope is done.
 func (s *scope) step() (done bool, err error) {
-	turn, done, err := s.openRun()
-	if done || err != nil || s.stopped {
+	n, done, err := s.beginStep()
+	if n == nil {
 		return done, err
-	}
-	run := s.draft.run
-	n, err := s.transfers.findNode(run.Agent)
-	switch {
-	case n == nil || n.Agent.Name() != run.Agent: // an agent with another name must not continue this run
-		return false, s.failRun(&agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
-	case err != nil:
-		return false, s.failStep(n, err)
-	}
-	if err := s.meter.withinSteps(run, turn, s.steps); err != nil && !n.Virtual() { // a person needs no model
-		return false, s.failRun(err)
 	}
 	if s.draft.scope != "" {
 		defer s.meter.releaseUnused()
 	}
-	s.steps++
 	if s.meter.time {
 		stop, spent := s.meter.watch(s.cancel)
 		if spent != nil {
@@ -98,6 +86,32 @@ func (s *scope) step() (done bool, err error) {
 		defer stop()
 	}
 	out, err := s.runAgent(n)
+	return s.endStep(n, out, err)
+}
+
+// beginStep opens the run of the next step and returns the node of its agent. The node is nil if there is no step.
+func (s *scope) beginStep() (n *agent.Node, done bool, err error) {
+	turn, done, err := s.openRun()
+	if done || err != nil || s.stopped {
+		return nil, done, err
+	}
+	run := &s.draft.run
+	n, err = s.transfers.findNode(run.Agent)
+	switch {
+	case n == nil || n.Agent.Name() != run.Agent: // an agent with another name must not continue this run
+		return nil, false, s.failRun(&agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
+	case err != nil:
+		return nil, false, s.failStep(n, err)
+	}
+	if err := s.meter.withinSteps(*run, turn, s.steps); err != nil && !n.Virtual() { // a person needs no model
+		return nil, false, s.failRun(err)
+	}
+	s.steps++
+	return n, false, nil
+}
+
+// endStep ends a step in the way in which its agent has ended it.
+func (s *scope) endStep(n *agent.Node, out outcome, err error) (done bool, _ error) {
 	if a := s.openAnticipation(); a != nil && !s.stopped && !s.mayFollow(a, out, err) {
 		s.discardAnticipation()
 	}
@@ -162,24 +176,32 @@ func (s *scope) runAgent(n *agent.Node) (out outcome, err error) {
 		}
 	}()
 	defer s.recoverAgent(&err)
-	run := s.draft.run
-	promised := s.transfers.ready == run.Agent
-	s.out, s.err, s.transfers.ready = outcome{}, nil, ""
-	s.guards.beginStep(n.Guards())
-	s.draft.inv = s.invocation(n)
-	s.resumed = false
-	if first := s.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first {
-		if err := s.guards.checkStart(); err != nil {
-			return s.out, err
-		}
-		if run.Transfer != nil && run.Transfer.TransferType == event.TransferTypeBotToBot && !promised {
-			if err := s.transfers.checkReady(s.ctx, n); err != nil {
-				return s.out, err
-			}
-		}
+	s.out, s.err = outcome{}, nil
+	if err := s.beginAgent(n); err != nil {
+		return s.out, err
 	}
 	n.Agent.Run(s.ctx, s.draft.inv)(s.receive)
 	return s.out, cmp.Or(s.err, s.guards.tripped)
+}
+
+// beginAgent makes the invocation of the step's agent, and checks whether its run may start.
+func (s *scope) beginAgent(n *agent.Node) error {
+	run := &s.draft.run
+	promised := s.transfers.ready == run.Agent
+	s.transfers.ready = ""
+	s.guards.beginStep(n.Guards())
+	s.draft.inv = s.invocation(n)
+	s.resumed = false
+	if first := s.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; !first {
+		return nil
+	}
+	if err := s.guards.checkStart(); err != nil {
+		return err
+	}
+	if run.Transfer != nil && run.Transfer.TransferType == event.TransferTypeBotToBot && !promised {
+		return s.transfers.checkReady(s.ctx, n)
+	}
+	return nil
 }
 
 // recoverAgent turns a panic of an agent or of its functions into an error. Callers defer it.

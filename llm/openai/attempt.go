@@ -179,25 +179,29 @@ func (m *meter) Read(p []byte) (int, error) {
 
 func (m *meter) read(p []byte) (int, error) {
 	if m.in == nil {
-		head := make([]byte, 2)
-		n, _ := io.ReadFull(m.src, head) // the next read returns the error again
-		m.in = io.MultiReader(bytes.NewReader(head[:n]), m.src)
-		var zip io.Reader
-		var err error
-		switch string(head) { // neither JSON nor an event begins with these bytes
-		case "\x1f\x8b":
-			zip, err = gzip.NewReader(m.in)
-		case "\x78\x01", "\x78\x5e", "\x78\x9c", "\x78\xda":
-			zip, err = zlib.NewReader(m.in)
-		}
-		if err != nil {
+		if err := m.open(); err != nil {
 			return 0, err
-		}
-		if zip != nil {
-			m.in = zip
 		}
 	}
 	return m.in.Read(p)
+}
+
+// open removes the compression of the response.
+func (m *meter) open() (err error) {
+	head := make([]byte, 2)
+	n, _ := io.ReadFull(m.src, head) // the next read returns the error again
+	m.in = io.MultiReader(bytes.NewReader(head[:n]), m.src)
+	var zip io.Reader
+	switch string(head) { // neither JSON nor an event begins with these bytes
+	case "\x1f\x8b":
+		zip, err = gzip.NewReader(m.in)
+	case "\x78\x01", "\x78\x5e", "\x78\x9c", "\x78\xda":
+		zip, err = zlib.NewReader(m.in)
+	}
+	if err == nil && zip != nil {
+		m.in = zip
+	}
+	return err
 }
 
 func (m *meter) Close() error { return m.src.Close() }
