@@ -132,7 +132,7 @@ type Turn struct {
 	automatic bool          // no client requested the turn
 	done      chan struct{} // closed when the turn has ended
 	err       error         // valid after done
-	report    Report        // the report of a turn that started here; valid after done
+	report    *Report       // the report of a turn that started here and rests; valid after done
 }
 
 // Done returns a channel that is closed when the turn has ended.
@@ -143,12 +143,10 @@ func (x *Turn) Done() <-chan struct{} { return x.done }
 func (x *Turn) Report() *Report {
 	select {
 	case <-x.done:
-		if x.report.ID != "" && x.report.Rests() {
-			return &x.report
-		}
+		return x.report
 	default:
+		return nil
 	}
-	return nil
 }
 
 // Wait waits until the turn has ended and returns its error, as [runner.Runner.Run] yields it. If the context ends
@@ -278,6 +276,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 		defer cancel(nil)
 		defer close(begun)
 		sent, stored, reason := false, false, event.FinishReason("")
+		var log []*event.Event // since the user's message
 		defer func() { t.ends(x, stored, reason) }()
 		for e, err := range events(run, x.backend) {
 			if err != nil {
@@ -294,13 +293,20 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				stored = true
 				t.changes.changed(x.key)
 			}
-			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
-				x.report.Apply(e)
+			if _, begins := e.Data.(*event.User); begins || len(log) > 0 && !e.Partial {
+				log = append(log, e)
 			}
 			logAdoption(t.logger, x, e)
 			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
 				reason = end.FinishReason
 			}
+		}
+		var r Report
+		for _, e := range log {
+			r.Apply(e)
+		}
+		if r.ID != "" && r.Rests() {
+			x.report = &r
 		}
 		refused := x.left() || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
