@@ -133,6 +133,9 @@ type Turn struct {
 	done      chan struct{} // closed when the turn has ended
 	err       error         // valid after done
 	report    *Report       // the report of a turn that started here and rests; valid after done
+
+	sent bool           // the caller of the start has the first event
+	log  []*event.Event // what the turn has stored while it runs
 }
 
 // Done returns a channel that is closed when the turn has ended.
@@ -275,9 +278,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 		}()
 		defer cancel(nil)
 		defer close(begun)
-		sent, stored, reason := false, false, event.FinishReason("")
-		var log []*event.Event // since the user's message
-		defer func() { t.ends(x, stored, reason) }()
+		x.log = make([]*event.Event, 0, 16)
 		for e, err := range events(run, x.backend) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
@@ -285,33 +286,22 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				}
 				break
 			}
-			if !sent {
-				sent = true
+			if !x.sent {
+				x.sent = true
 				begun <- e
 			}
-			if !e.Partial && !stored {
-				stored = true
-				t.changes.changed(x.key)
-			}
-			if _, begins := e.Data.(*event.User); begins || len(log) > 0 && !e.Partial {
-				log = append(log, e)
+			if !e.Partial {
+				if x.log = append(x.log, e); len(x.log) == 1 {
+					t.changes.changed(x.key)
+				}
 			}
 			logAdoption(t.logger, x, e)
-			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
-				reason = end.FinishReason
-			}
 		}
-		var r Report
-		for _, e := range log {
-			r.Apply(e)
-		}
-		if r.ID != "" && r.Rests() {
-			x.report = &r
-		}
-		refused := x.left() || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		refused := x.left() || len(x.log) == 0 && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
 			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}
+		t.ends(x)
 	}()
 	return x, begun, nil
 }
@@ -322,9 +312,24 @@ func (x *Turn) left() bool {
 	return errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
 }
 
-// ends reports to the observer how a turn that stored something has ended. CancelIf reports canceled turns.
-func (r *registry) ends(x *Turn, stored bool, reason event.FinishReason) {
-	if r.observer == nil || !stored || errors.Is(x.err, ErrCanceled) {
+// ends makes the report of a turn from what it has stored, and tells the observer how it has ended. CancelIf reports
+// canceled turns.
+func (r *registry) ends(x *Turn) {
+	log := x.log
+	x.log = nil
+	rep, reason := &Report{}, event.FinishReason("")
+	for _, e := range log {
+		if _, begins := e.Data.(*event.User); begins || rep.ID != "" {
+			rep.Apply(e)
+		}
+		if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
+			reason = end.FinishReason
+		}
+	}
+	if rep.ID != "" && rep.Rests() {
+		x.report = rep
+	}
+	if r.observer == nil || len(log) == 0 || errors.Is(x.err, ErrCanceled) {
 		return
 	}
 	ctx, outcome := context.Background(), State(session.StatusAt(reason))
