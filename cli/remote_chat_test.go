@@ -90,7 +90,7 @@ func TestChatOutlivesServer(t *testing.T) {
 			seen := c.until("the server cannot be reached: "+s.base) + c.until("; trying again")
 			s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
 			seen += c.until("billing: It is refunded.") // a server that is stopped takes words back itself
-			require.Contains(t, seen, "(answer discarded, asking again)")
+			require.Contains(t, seen, "(answer discarded)")
 			require.NotContains(t, seen, "One moment.")
 			require.NotContains(t, seen, "support → billing")
 			c.say("thanks")
@@ -333,7 +333,7 @@ func TestFollowAtServer(t *testing.T) {
 	s.stop(syscall.SIGKILL)
 	f.until("\r\narbor: the server cannot be reached: ")
 	s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
-	f.until("(answer discarded, asking again)")
+	f.until("(answer discarded)")
 	f.until("support: It is refunded.")
 	require.Equal(t, 0, f.status())
 	c.until("support: It is refunded.")

@@ -296,7 +296,7 @@ func TestDiscardedAnswer(t *testing.T) {
 	t.Parallel()
 	script := answers(scripted.Reply(scripted.Text("half an ans"), scripted.Cut()), scripted.Reply(scripted.Text("whole")))
 	got := invocation{env: serve(t, script)}.run(t, "run", desk, "hi", "--db", ":memory:")
-	require.Equal(t, outcome{0, "support: half an ans\n(answer discarded, asking again)\nsupport: whole\n", ""}, got)
+	require.Equal(t, outcome{0, "support: half an ans\n(answer discarded)\nsupport: whole\n", ""}, got)
 }
 
 // On a terminal an evaluation says how far it is, and in colours what failed.

@@ -35,10 +35,12 @@ type Printer struct {
 }
 
 type pendingCall struct {
-	id     string
-	call   *event.ToolCall
-	scope  string
-	paused bool
+	id    string
+	call  *event.ToolCall
+	scope string
+	run   string
+	asked bool // its question is printed in place of a result
+	waits bool // its run has ended to wait, for example for an agent that the call runs
 }
 
 // Conversation returns a printer for the turns in a tree, which may be nil. It does not print waiting calls, because
@@ -77,7 +79,7 @@ func (p *Printer) Event(e *event.Event) {
 		}
 	case *event.ToolCall:
 		if !p.isTransfer(d.Name) {
-			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope})
+			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope, run: e.RunID})
 			p.Wait(e.Agent + ": " + d.Name)
 		}
 	case *event.ToolProgress:
@@ -90,7 +92,7 @@ func (p *Printer) Event(e *event.Event) {
 		p.transfer(e, d)
 	case *event.Discard:
 		if slices.ContainsFunc(rec.Void, func(b *session.Block) bool { return shows(b, b.Shown) }) {
-			p.line("%s", p.terminal.Paint(faint, "(answer discarded, asking again)"))
+			p.line("%s", p.terminal.Paint(faint, "(answer discarded)"))
 		}
 	case *event.Failure:
 		switch {
@@ -131,8 +133,12 @@ func (p *Printer) Hide() { p.spin.Hide() }
 func (p *Printer) Finish() {
 	p.closeLine()
 	for _, c := range p.calls {
-		if !c.paused {
-			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.terminal.Paint(faint, "no result"))
+		text := "no result"
+		if c.waits {
+			text = "waits"
+		}
+		if !c.asked {
+			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.terminal.Paint(faint, text))
 		}
 	}
 	p.calls = nil
@@ -240,6 +246,9 @@ func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
 
 // end prints why a run ended, if its texts do not show it.
 func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
+	for i, c := range p.calls {
+		p.calls[i].waits = c.waits || c.run == e.RunID && d.FinishReason == event.FinishReasonInputRequired
+	}
 	if e.Scope != "" {
 		if d.Output != nil && event.ParentRun(e.Scope) != "" { // the result of the call contains the output of an agent tool
 			text, _ := resultLines(&event.ToolResult{Output: d.Output})

@@ -53,7 +53,7 @@ func asked(d *event.Relay) []string {
 func (p *Printer) relay(e *event.Event, d *event.Relay) {
 	for i, c := range p.calls {
 		if c.id == d.ToolCallID {
-			p.calls[i].paused = true
+			p.calls[i].asked = true
 		}
 	}
 	if p.hideQuestions {
