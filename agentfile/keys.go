@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -252,3 +254,130 @@ func (d *definition) pos() pos {
 
 // folder returns the folder of the agent's sub-agents if it lists none.
 func (d *definition) folder() string { return strings.TrimSuffix(d.file, path.Ext(d.file)) }
+
+// compactionKeys contains the keys below compaction.
+type compactionKeys struct {
+	llmagent.Compaction
+	summarizer string
+	summary    bool // summarize with the agent's own model
+}
+
+func compactionKey(p *parser) yamldoc.Key {
+	c := &compactionKeys{}
+	return yamldoc.Custom("compaction", "a mapping", "{window: 128000}", func(k *yamldoc.Key, n yamldoc.Node) {
+		p.d.compaction = c
+		if n.Kind() != yamldoc.Mapping {
+			p.WrongType(k, n)
+			return
+		}
+		p.Mapping(k.Keys, "compaction.", n)
+		p.Needs(n, "compaction", "window")
+	}).WithKeys(
+		yamldoc.Int("window", "128000", &c.Window),
+		yamldoc.Positive("at", "0.8", 1, &c.At),
+		yamldoc.Positive("keep", "0.5", 1, &c.Keep),
+		yamldoc.Custom("summarizer", "a text, or true", "gpt-4o-mini", func(k *yamldoc.Key, n yamldoc.Node) {
+			if c.summary, _ = n.Bool(); !c.summary {
+				c.summarizer, _ = p.String(k, n)
+			}
+		}))
+}
+
+// checkCompaction reports settings with which the agent cannot be made.
+func (d *definition) checkCompaction(r *report) {
+	c := d.compaction
+	if c == nil || c.Window == 0 { // already reported
+		return
+	}
+	if err := c.Check(d.settings.MaxTokens); err != nil {
+		r.add(d.file, d.at["compaction"], "%s", err)
+	}
+}
+
+// compactionOf returns the option for an agent with this key.
+func (l *modelCache) compactionOf(d *definition, own llm.Model) (llmagent.Option, error) {
+	made := d.compaction.Compaction
+	var err error
+	if d.compaction.summary {
+		made.Summarizer = own
+	} else if d.compaction.summarizer != "" {
+		made.Summarizer, err = l.modelOf(d.compaction.summarizer)
+	}
+	return llmagent.WithCompaction(made), err
+}
+
+// decideKeys contains the keys below transfer.decide.
+type decideKeys struct {
+	model, question string
+	threshold       *float64
+	form            []llmagent.DecisionOption // how the question is asked
+}
+
+// decideKey returns the key of the question that decides which agent answers.
+func decideKey(p *parser) yamldoc.Key {
+	c := &decideKeys{}
+	put := func(name string, when bool, o llmagent.DecisionOption) yamldoc.Key {
+		return yamldoc.Switch(name, func(b bool) {
+			if b == when {
+				c.form = append(c.form, o)
+			}
+		})
+	}
+	noLogProbs := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
+	return yamldoc.Custom("decide", "true or false, or a mapping", "true", func(k *yamldoc.Key, n yamldoc.Node) {
+		yes, isBool := n.Bool()
+		switch {
+		case n.Kind() == yamldoc.Mapping:
+			p.d.decide = c
+			p.Mapping(k.Keys, p.Name+".", n)
+		case !isBool:
+			p.WrongType(k, n)
+		case yes:
+			p.d.decide = c
+		}
+	}).WithKeys(
+		yamldoc.String("model", "qwen3-small", &c.model),
+		yamldoc.Float("threshold", "0.6", 0, 1, &c.threshold),
+		yamldoc.String("question", `"Is it about money, or about a device?"`, &c.question),
+		put("brief", true, llmagent.DecisionBrief()),
+		put("schema", true, llmagent.DecisionSchema()),
+		put("logprobs", false, noLogProbs))
+}
+
+// decision returns the options of an agent that decides by a question, or none.
+func (l *modelCache) decision(d *definition) ([]llmagent.Option, error) {
+	if d.decide == nil {
+		return nil, nil
+	}
+	var model llm.Model // nil: the agent's own model
+	if d.decide.model != "" {
+		var err error
+		if model, err = l.modelOf(d.decide.model); err != nil {
+			return nil, err
+		}
+	}
+	var opts []llmagent.DecisionOption
+	if d.decide.threshold != nil {
+		opts = append(opts, llmagent.DecisionThreshold(*d.decide.threshold))
+	}
+	if d.decide.question != "" {
+		opts = append(opts, llmagent.DecisionQuestion(d.decide.question))
+	}
+	opts = append(opts, d.decide.form...)
+	return []llmagent.Option{llmagent.WithDecision(model, opts...)}, nil
+}
+
+// Schema returns the JSON schema (draft 2020-12) of the front matter of a Markdown agent, for editors. It is made from
+// the keys that Load reads, and accepts everything that Load accepts. It lists the keys and the types of their values;
+// Load checks more.
+func Schema() []byte { return schemaOf("An agent of a tree", "agent.md", keys) }
+
+// RouterSchema is like [Schema] for a router in YAML.
+func RouterSchema() []byte { return schemaOf("A router", "router.yaml", routerFile) }
+
+func schemaOf(title, file string, table func(*parser) []yamldoc.Key) []byte {
+	s := yamldoc.Schema(table(newParser(&report{}, &definition{file: file, router: &routerKeys{}})))
+	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", title
+	text, _ := json.MarshalIndent(s, "", "  ") // marshals only maps, lists and strings, so it cannot fail
+	return append(text, '\n')
+}

@@ -1,7 +1,9 @@
 package agentfile
 
 import (
+	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -116,4 +118,84 @@ func (d *definition) recoverName(front string) {
 			}
 		}
 	}
+}
+
+// list reads a list of strings.
+func (p *parser) list(k *yamldoc.Key, n yamldoc.Node) (items []item) {
+	p.List(k, n, func(text string, n yamldoc.Node) { items = append(items, item{value: text, at: place(n)}) })
+	return items
+}
+
+// valuesOf returns the values of a list.
+func valuesOf(items []item) (values []string) {
+	for _, i := range items {
+		values = append(values, i.value)
+	}
+	return values
+}
+
+// names reads a list of strings without duplicates.
+func (p *parser) names(k *yamldoc.Key, n yamldoc.Node) (items []item) {
+	seen := map[string]bool{}
+	for _, i := range p.list(k, n) {
+		if seen[i.value] {
+			p.add(i.at, "%s names %q twice", p.Name, i.value)
+			continue
+		}
+		seen[i.value] = true
+		items = append(items, i)
+	}
+	return items
+}
+
+// oneOrMore reads a string, or a list of strings without duplicates.
+func (p *parser) oneOrMore(k *yamldoc.Key, n yamldoc.Node) []item {
+	if n.Kind() == yamldoc.List {
+		return p.names(k, n)
+	}
+	if v, ok := p.String(k, n); ok {
+		return []item{{value: v, at: place(n)}}
+	}
+	return nil
+}
+
+// place returns where a value begins in the file.
+func place(n yamldoc.Node) pos {
+	line, col := n.Place()
+	return pos{line, col}
+}
+
+// Problem is one problem in a folder of agents. File begins with the path that was passed to Load or Check; it is the
+// folder itself if no single file is at fault. Line and Col count from 1, Col in characters. Line is 0 for problems of
+// a folder, and Col is 0 if only the line is known.
+type Problem = yamldoc.Problem
+
+// Error is the error of [Load] and [LoadFS] for invalid files. It contains every problem in Problems, sorted by file,
+// line and column.
+type Error = yamldoc.Error
+
+// pos is a place in a file.
+type pos struct{ line, col int }
+
+// report collects problems.
+type report struct {
+	// given converts a file's path in the folder into the path in messages, which begins with the user's path.
+	given    func(file string) string
+	problems []Problem
+}
+
+func (r *report) add(file string, at pos, format string, args ...any) {
+	r.problems = append(r.problems, Problem{File: r.given(file), Line: at.line, Col: at.col, Message: yamldoc.Message(format, args...)})
+}
+
+// place formats a place in a file other than that of the problem.
+func (r *report) place(file string, at pos) string {
+	return fmt.Sprintf("%s:%d", r.given(file), at.line)
+}
+
+// err returns the problems so far, sorted and without duplicates, or nil.
+func (r *report) err() error {
+	all := slices.Clone(r.problems) // sort problems of one place too, because maps order them at random
+	slices.SortFunc(all, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })
+	return yamldoc.AsError(all)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
@@ -208,3 +209,28 @@ func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]
 
 // leaf returns the last part of a path.
 func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// maxHints limits how many misspelt names are compared with long lists of names, because the time grows with the
+// product of both.
+const maxHints = 20
+
+// near returns the names to compare a misspelt name with, or nil if the limit is reached.
+func (r *reader) near(known []string) []string {
+	if r.hints >= maxHints {
+		return nil
+	}
+	if len(known) > maxHints { // tables of keys are shorter and do not count
+		r.hints++
+	}
+	return known
+}
+
+// nearest returns the known name that is closest to a misspelt one, or "".
+func (r *reader) nearest(name string, known []string) string {
+	return nearest.Of(name, r.near(known))
+}
+
+// didYouMean returns the end of a message about an unknown name.
+func (r *reader) didYouMean(name string, known []string) string {
+	return nearest.Hint(name, r.near(known))
+}

@@ -1,6 +1,10 @@
 package eval
 
-import "time"
+import (
+	"time"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
+)
 
 // Case is a conversation with the expected results. Each case is played in a session of its own.
 type Case struct {
@@ -58,3 +62,9 @@ type Max struct {
 	Cost       float64 // in the currency of the prices
 	Time       time.Duration
 }
+
+// Problem is one mistake in a file of cases: its File, its Line, which counts from 1, and a Message.
+type Problem = yamldoc.Problem
+
+// Error contains all problems of some cases, at least one, as Problems, sorted by file and line.
+type Error = yamldoc.Error

@@ -123,7 +123,7 @@ func TestCanonicalIsAsStored(t *testing.T) {
 // TestRenderersNameEveryType: whoever shows events names each type in a case of its file, if
 // only in one that says that it shows nothing of it.
 func TestRenderersNameEveryType(t *testing.T) {
-	for _, name := range []string{"internal/render/eventline.go", "view/view.go", "conversation/kind.go", "a2a/a2aserver/projection.go", "server/agui/projection.go"} {
+	for _, name := range []string{"internal/render/eventline.go", "view/view.go", "conversation/event.go", "a2a/a2aserver/projection.go", "server/agui/projection.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(name)), nil, 0)
 		require.NoError(t, err)
 		named := make(map[string]bool)

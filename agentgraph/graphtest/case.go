@@ -264,3 +264,15 @@ func (r *reader) known(c *Case, f, expect pairs) {
 		r.Add(expect["fallbackInputHas"].Key, "expect.fallbackInputHas: the graph has no fallbackAgent")
 	}
 }
+
+// Problem is one error in a file of cases or mocks: its File, its Line, which counts from 1, and a Message.
+type Problem = yamldoc.Problem
+
+// Error contains every problem of a file, at least one, in Problems, sorted by line.
+type Error = yamldoc.Error
+
+// reader reads a file of cases or mocks.
+type reader struct {
+	yamldoc.Decoder
+	load []agentgraph.Option // options for graphs that must be refused
+}
