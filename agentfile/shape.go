@@ -250,7 +250,11 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 	}
 	main, most := roots[0], 0
 	for _, d := range roots {
-		if n := size(d, map[*definition]bool{}); n > most {
+		n := 0
+		for range members(d) {
+			n++
+		}
+		if n > most {
 			main, most = d, n
 		}
 	}
@@ -277,18 +281,6 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 			d.name, main.name, r.place(main.file, main.pos()), hint)
 	}
 	return nil
-}
-
-func size(d *definition, seen map[*definition]bool) int {
-	if seen[d] {
-		return 0
-	}
-	seen[d] = true
-	n := 1
-	for _, e := range d.children {
-		n += size(e.child, seen)
-	}
-	return n
 }
 
 // subtree returns a copy of root with copies of the agents of the folder below it. The copies are connected only to

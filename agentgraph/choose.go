@@ -121,13 +121,13 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	switch {
 	case err != nil:
 		err = &valueError{"until", "the agent " + f.plan.nodes[i].ID, loop.Until.Source(), err}
-		f.fail(&failure{node: i, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: run, input: n.currentInput()})
+		f.failAfter(i, run, outcome{message: err.Error(), err: err})
 		return true
 	case done:
 		return false
 	case n.round+1 >= loop.Max && loop.Fail:
 		message := fmt.Sprintf("the loop of the agent %s has not ended after %d calls: %q does not hold", f.plan.nodes[i].ID, loop.Max, visible.Cut(loop.Until.Source(), 60))
-		f.fail(&failure{node: i, edge: -1, code: event.NoticeLoopLimit, message: message, attempts: n.attempt, cause: run, input: n.currentInput()})
+		f.failAfter(i, run, outcome{code: event.NoticeLoopLimit, message: message})
 		return true
 	case n.round+1 >= loop.Max:
 		f.records = append(f.records, &event.Notice{Code: event.NoticeLoopLimit,

@@ -208,7 +208,8 @@ func (f *flow) end(c *call, o outcome) {
 	n := &f.nodes[c.node]
 	n.ended = o.run
 	if problem != "" {
-		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.currentInput()}
+		o.message = problem
+		fail := f.failureOf(c.node, o.run, o)
 		if f.stopped == nil && f.mayRetry(fail) {
 			n.phase, n.cause = PhaseDue, endOf(o.run)
 			n.attempt++
@@ -234,13 +235,23 @@ func (f *flow) end(c *call, o outcome) {
 		}
 		if err != nil {
 			err = &valueError{"transform", "the agent " + f.plan.nodes[c.node].ID, t.Source(), err}
-			f.fail(&failure{node: c.node, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: o.run, input: n.currentInput()})
+			f.failAfter(c.node, o.run, outcome{message: err.Error(), err: err})
 			return
 		}
 		output = data{raw: output.raw}
 	}
 	f.finish(c.node, output, o.run)
 }
+
+// failureOf returns the failure of a node whose last call ended with a run.
+func (f *flow) failureOf(i int, run string, o outcome) *failure {
+	n := &f.nodes[i]
+	return &failure{node: i, edge: -1, code: o.code, message: o.message, err: o.err, limit: o.reason == event.FinishReasonLimit,
+		attempts: n.attempt, cause: run, input: n.currentInput()}
+}
+
+// failAfter fails a node whose last call had an output.
+func (f *flow) failAfter(i int, run string, o outcome) { f.fail(f.failureOf(i, run, o)) }
 
 func endOf(run string) string { return run + ":harness_end" }
 

@@ -51,11 +51,18 @@ func (f *flow) decide(i int, verdict *event.RelayResolved) {
 		f.begin(i)
 		return
 	}
-	why := "denied"
-	if verdict.Reason != "" {
-		why = "denied: " + verdict.Reason
+	f.refuse(i, textOf(verdict))
+}
+
+// textOf returns a person's decision as text.
+func textOf(verdict *event.RelayResolved) string {
+	switch {
+	case verdict.Approved:
+		return "approved"
+	case verdict.Reason != "":
+		return "denied: " + verdict.Reason
 	}
-	f.refuse(i, why)
+	return "denied"
 }
 
 // refuse fails a node that must not run.
@@ -154,15 +161,8 @@ func (r *run) answer(yield func(*event.Event, error) bool) bool {
 		if q.verdict == nil || q.settled {
 			continue
 		}
-		text := "approved"
-		if !q.verdict.Approved {
-			text = "denied"
-			if q.verdict.Reason != "" {
-				text = "denied: " + q.verdict.Reason
-			}
-		}
-		e := &event.Event{ID: q.call, Data: &event.ToolResult{Name: ApprovalTool, Output: event.EncodeJSON(text), IsError: !q.verdict.Approved}}
-		if !yield(e, nil) {
+		result := &event.ToolResult{Name: ApprovalTool, Output: event.EncodeJSON(textOf(q.verdict)), IsError: !q.verdict.Approved}
+		if !yield(&event.Event{ID: q.call, Data: result}, nil) {
 			return false
 		}
 	}

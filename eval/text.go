@@ -153,23 +153,13 @@ func (f *failure) text(b *strings.Builder, paint func(style, text string) string
 // failed cases. It escapes markup in the texts of models and users. The error is the writer's.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	for i, line := range r.table() {
-		markdownRow(&b, line)
-		if i == 0 {
-			b.WriteString(strings.Repeat("|---", len(line)) + "|\n")
-		}
-	}
+	markdownTable(&b, r.table())
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
 		sum := s.Summary()
 		for _, m := range sum.confused() {
 			fmt.Fprintf(&b, "\n%s: what %s decided, a row for who was right, a column for who was chosen\n\n", plain(s.Subject), plain(m.From))
-			for i, line := range m.table() {
-				markdownRow(&b, line)
-				if i == 0 {
-					b.WriteString(strings.Repeat("|---", len(line)) + "|\n")
-				}
-			}
+			markdownTable(&b, m.table())
 		}
 	}
 	for _, line := range r.notes() {
@@ -190,14 +180,18 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// markdownRow writes a row of a table. It escapes markup in the cells.
-func markdownRow(b *strings.Builder, cells []string) {
-	for _, cell := range cells {
-		if b.WriteString("| "); cell != "" {
-			b.WriteString(plain(cell) + " ")
+// markdownTable writes a table. It escapes markup in the cells.
+func markdownTable(b *strings.Builder, table [][]string) {
+	for i, cells := range table {
+		for _, cell := range cells {
+			if b.WriteString("| "); cell != "" {
+				b.WriteString(plain(cell) + " ")
+			}
+		}
+		if b.WriteString("|\n"); i == 0 {
+			b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
 		}
 	}
-	b.WriteString("|\n")
 }
 
 // plain escapes a text so that Markdown shows it unchanged.

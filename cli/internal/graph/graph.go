@@ -62,15 +62,12 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions) error {
 	if err != nil {
 		return err
 	}
-	graph, err := agentgraph.LoadFile(file, known...)
+	graph, err := loadGraph(f, file, known...)
 	if err != nil {
-		return badGraph(f, err)
+		return err
 	}
 	if f.JSON {
 		fmt.Fprintln(f.Stdout, "[]")
-	}
-	for _, w := range graph.Warnings {
-		f.Say("%s:%d: %s", file, w.Line, w.Message)
 	}
 	if !f.JSON {
 		fmt.Fprintf(f.Stdout, "ok: %s, %s\n", render.Count(len(graph.Nodes), "agent"), render.Count(len(graph.Edges), "edge"))
@@ -78,14 +75,20 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions) error {
 	return nil
 }
 
-// badGraph prints the problems of a graph that could not be loaded, and returns the
-// command's error.
-func badGraph(f *factory.Factory, err error) error {
+// loadGraph loads a graph and prints its warnings. If it has problems, it prints them, and returns the command's error.
+func loadGraph(f *factory.Factory, file string, opts ...agentgraph.Option) (*agentgraph.Graph, error) {
+	graph, err := agentgraph.LoadFile(file, opts...)
 	var bad *agentgraph.Error
-	if !errors.As(err, &bad) {
-		return factory.Usagef("%s", factory.Plain(err, "agentgraph"))
+	switch {
+	case errors.As(err, &bad):
+		return nil, f.Problems(bad.Problems, strings.Split(bad.Error(), "\n"))
+	case err != nil:
+		return nil, factory.Usagef("%s", factory.Plain(err, "agentgraph"))
 	}
-	return f.Problems(bad.Problems, strings.Split(bad.Error(), "\n"))
+	for _, w := range graph.Warnings {
+		f.Say("%s:%d: %s", file, w.Line, w.Message)
+	}
+	return graph, nil
 }
 
 // known returns the options for the existing agents and tools: the program's tools, and the agents of the flags or,
@@ -121,12 +124,9 @@ func drawGraph(f *factory.Factory, file, format string) error {
 		return err
 	}
 	draw := map[string]func(*graphdraw.Picture, io.Writer) error{"mermaid": (*graphdraw.Picture).Mermaid, "dot": (*graphdraw.Picture).DOT, "svg": (*graphdraw.Picture).SVG}[format]
-	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
+	graph, err := loadGraph(f, file, agentgraph.WithAnyRef())
 	if err != nil {
-		return badGraph(f, err)
-	}
-	for _, w := range graph.Warnings {
-		f.Say("%s:%d: %s", file, w.Line, w.Message)
+		return err
 	}
 	var out bytes.Buffer
 	p, err := graphdraw.Of(graph)

@@ -102,7 +102,6 @@ func runCommand(f *factory.Factory) *cobra.Command {
 }
 
 func (g *runOptions) run(ctx context.Context) error {
-	f := g.f
 	if err := g.check(); err != nil {
 		return err
 	}
@@ -122,9 +121,6 @@ func (g *runOptions) run(ctx context.Context) error {
 	graph, err := g.load(mocks)
 	if err != nil {
 		return err
-	}
-	for _, w := range graph.Warnings {
-		f.Say("%s:%d: %s", g.file, w.Line, w.Message)
 	}
 	opts, err := mocks.Agents(graph)
 	if err != nil {
@@ -189,11 +185,7 @@ func (g *runOptions) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 		}
 	}
 	mocked := agentgraph.WithNodes(slices.Collect(maps.Keys(mocks))...)
-	graph, err := agentgraph.LoadFile(g.file, append(known, mocked)...)
-	if err != nil {
-		return nil, badGraph(g.f, err)
-	}
-	return graph, nil
+	return loadGraph(g.f, g.file, append(known, mocked)...)
 }
 
 // build returns the graph's agent. It resolves models only if an agent may need one.

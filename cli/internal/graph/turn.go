@@ -19,34 +19,18 @@ import (
 
 // open opens the session. If no flag names one, the session is kept only in memory.
 func (g *runOptions) open(ctx context.Context, root agent.Agent, models *factory.Models) (*turn.Conversation, error) {
-	f := g.f
-	key, err := factory.SessionKey(g.Session)
+	if g.Session == "" && g.f.Place.DB == "" {
+		g.f.Place.DB = factory.MemoryDB
+	}
+	tree, err := agent.NewTree(root)
 	if err != nil {
-		return nil, err
+		return nil, factory.Usage(err)
 	}
-	if g.Session == "" && f.Place.DB == "" {
-		f.Place.DB = factory.MemoryDB
-	}
-	db, err := f.OpenDB(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	c := &turn.Conversation{LoadedTree: &factory.LoadedTree{Models: models}, Factory: f, DB: db, Key: key, Path: g.file, Options: g.Options}
-	c.RunHere()
-	opts, err := f.RunnerOpts()
-	if err != nil {
-		return nil, err
-	}
+	var opts []runner.Option
 	if g.resume {
 		opts = append(opts, runner.WithWait(factory.ResumeWait))
 	}
-	if c.Runner, err = runner.New(root, db.Store, opts...); err != nil {
-		return nil, factory.Unstarted(err)
-	}
-	if err = c.Start(ctx); err != nil {
-		return nil, factory.Usage(err)
-	}
-	return c, nil
+	return turn.Open(ctx, g.f, &factory.LoadedTree{Agents: tree, Models: models, End: func() {}}, g.file, g.Options, opts...)
 }
 
 // turn runs the graph, prints the result, and returns how it ended.

@@ -57,19 +57,9 @@ type skippedRevision struct {
 }
 
 func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string, at atFlag, o counterfactual) error {
-	s, until, err := openAt(ctx, f, id, at)
+	log, opts, err := o.open(ctx, f, id, at) // before any revision is loaded, because a failing revision would be skipped
 	if err != nil {
 		return err
-	}
-	log, opts, err := s.replayable(ctx)
-	if err != nil {
-		return err
-	}
-	if at.given() {
-		opts = append(opts, replay.Until(max(until, 1)))
-	}
-	if o.ask {
-		opts = append(opts, replay.Live())
 	}
 	dir, name, err := treeIn(path)
 	if err != nil {
@@ -84,9 +74,6 @@ func bisect(ctx context.Context, f *factory.Factory, id, path, good, bad string,
 	revs, err := folder.Between(ctx, good, bad)
 	if err != nil {
 		return factory.Usage(err)
-	}
-	if err := o.checkModels(f); err != nil { // before any revision is loaded, because a failing revision would be skipped
-		return err
 	}
 	b, err := replay.Bisect(ctx, log, len(revs), func(i int) (agent.Agent, func(), error) {
 		return revision(ctx, f, folder, revs[i], name, &o)

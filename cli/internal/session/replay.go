@@ -119,15 +119,11 @@ func counterfactualFlags(f *factory.Factory, cmd *cobra.Command, o *counterfactu
 }
 
 func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag, o counterfactual) error {
-	s, at, err := openAt(ctx, f, id, until)
-	if err != nil {
-		return err
+	if until.given() && until.value == 0 {
+		return factory.Usagef("--at 0: nothing is played until there; positions begin at 1")
 	}
-	log, opts, err := s.replayable(ctx)
+	log, opts, err := o.open(ctx, f, id, until)
 	if err != nil {
-		return err
-	}
-	if err := o.checkModels(f); err != nil {
 		return err
 	}
 	now, err := o.load(f, o.with)
@@ -142,15 +138,6 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 		}
 		defer old.End()
 		opts = append(opts, replay.Against(old.Agents.Root().Agent))
-	}
-	if until.given() {
-		if at == 0 {
-			return factory.Usagef("--at 0: nothing is played until there; positions begin at 1")
-		}
-		opts = append(opts, replay.Until(at))
-	}
-	if o.ask {
-		opts = append(opts, replay.Live())
 	}
 	ctx, done := f.Interrupts.Turn(ctx)
 	defer done()
@@ -172,17 +159,28 @@ func replayWith(ctx context.Context, f *factory.Factory, id string, until atFlag
 	return nil
 }
 
-// replayable reads a session's log for a replay, and returns the options that belong to it.
-func (s *past) replayable(ctx context.Context) (*replay.Log, []replay.Option, error) {
+// open reads a session's log for a replay until a position, and returns the options of the replay.
+func (o *counterfactual) open(ctx context.Context, f *factory.Factory, id string, until atFlag) (*replay.Log, []replay.Option, error) {
+	s, at, err := openAt(ctx, f, id, until)
+	if err != nil {
+		return nil, nil, err
+	}
 	log, err := replay.Read(s.Key, s.db.Load(ctx, s.Key, 0))
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := s.f.RunnerOpts()
-	return log, []replay.Option{
-		replay.WithRunner(own...),
-		replay.WithFiles(func(ctx context.Context, digest string) ([]byte, error) { return s.db.Blob(ctx, s.Key, digest) }),
-	}, err
+	own, err := f.RunnerOpts()
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := []replay.Option{replay.WithRunner(own...), replay.WithFiles(factory.StoredSession{DB: s.db, Key: s.Key}.FileBytes)}
+	if until.given() {
+		opts = append(opts, replay.Until(max(at, 1)))
+	}
+	if o.ask {
+		opts = append(opts, replay.Live())
+	}
+	return log, opts, o.checkModels(f)
 }
 
 // checkModels returns an error if a flag about models is given and the replay asks none, or if they cannot be asked.

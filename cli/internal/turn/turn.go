@@ -40,9 +40,6 @@ func (c *Conversation) Made(ctx context.Context, d *event.File) error {
 	return nil
 }
 
-// RunHere makes the conversation run its turns in this process.
-func (c *Conversation) RunHere() { c.At = localHost{factory.StoredSession{DB: c.DB, Key: c.Key}, c} }
-
 // Options are those of the commands that run turns.
 type Options struct {
 	Session  string
@@ -89,27 +86,35 @@ type question struct{ call, digest string }
 
 // Converse loads the tree, opens the database and returns the conversation.
 func Converse(ctx context.Context, f *factory.Factory, path string, o Options, opts ...runner.Option) (*Conversation, error) {
-	key, err := factory.SessionKey(o.Session)
-	if err != nil {
-		return nil, err
-	}
 	tree, err := f.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conversation{LoadedTree: tree, Factory: f, Key: key, Path: path, Options: o}
-	f.AtEnd(func() { c.End() })
-	if c.DB, err = f.OpenDB(ctx, true); err != nil {
-		return nil, err
-	}
-	c.RunHere()
 	if !f.JSON {
 		opts = append(opts, runner.WithStreaming())
 	}
+	c, err := Open(ctx, f, tree, path, o, opts...)
+	if err == nil {
+		tree.PrepareRemotes(ctx)
+	}
+	return c, err
+}
+
+// Open opens the database and returns the conversation with a tree. The tree ends with the command.
+func Open(ctx context.Context, f *factory.Factory, tree *factory.LoadedTree, path string, o Options, opts ...runner.Option) (*Conversation, error) {
+	c := &Conversation{LoadedTree: tree, Factory: f, Path: path, Options: o}
+	f.AtEnd(func() { c.End() })
+	var err error
+	if c.Key, err = factory.SessionKey(o.Session); err != nil {
+		return nil, err
+	}
+	if c.DB, err = f.OpenDB(ctx, true); err != nil {
+		return nil, err
+	}
+	c.At = localHost{factory.StoredSession{DB: c.DB, Key: c.Key}, c}
 	if err := f.Start(ctx, tree, c.DB.Store, opts...); err != nil {
 		return nil, err
 	}
-	tree.PrepareRemotes(ctx)
 	c.draw()
 	return c, nil
 }
