@@ -19,11 +19,6 @@ type Graph struct {
 	waiting int   // the number of runs whose parent is not in the graph yet
 	whole   int32 // the last place at which a node became complete
 
-	// The run of the latest event. Most events belong to the same run as the event before. So its record is here, and
-	// the record in runs is updated only when an event of another run arrives.
-	latest    int32
-	latestRun *run
-
 	names atomic.Pointer[index]
 }
 
@@ -99,9 +94,9 @@ func (g *Graph) index() *index {
 	fresh := newIndex()
 	for i := range int32(g.runs.n) {
 		r := g.runAt(i)
-		fresh.add(&fresh.runs, r.id, i)
+		fresh.add(fresh.runs, r.id, i)
 		if r.waitsFor != "" {
-			fresh.add(&fresh.waiting, r.waitsFor, i)
+			fresh.add(fresh.waiting, r.waitsFor, i)
 		}
 		for place := r.first; place != none; {
 			n := g.nodes.get(int(place))
@@ -119,7 +114,7 @@ func (g *Graph) index() *index {
 // find returns the place of a node, or none.
 func (g *Graph) find(id string) int32 {
 	x := g.index()
-	return x.find(&x.nodes, id, func(place int32) bool {
+	return x.find(x.nodes, id, func(place int32) bool {
 		n := g.at(place)
 		return n != nil && n.id == id
 	})
@@ -134,40 +129,14 @@ func (g *Graph) at(place int32) *node {
 }
 
 // runAt returns the run at a place.
-func (g *Graph) runAt(place int32) *run {
-	if place == g.latest && g.latestRun != nil {
-		return g.latestRun
-	}
-	return g.runs.get(int(place))
-}
+func (g *Graph) runAt(place int32) *run { return g.runs.get(int(place)) }
 
-// setRun replaces the record of a run.
-func (c *change) setRun(place int32, r *run) {
-	if place == c.g.latest {
-		c.g.latestRun = r
-		return
-	}
-	c.g.runs.set(int(place), r)
-}
-
-// makeLatest makes a run the latest one, and stores the record of the one before.
-func (c *change) makeLatest(place int32) {
-	if place == c.g.latest {
-		return
-	}
-	if c.g.latestRun != nil {
-		c.g.runs.set(int(c.g.latest), c.g.latestRun)
-	}
-	c.g.latest, c.g.latestRun = place, nil
-}
+func (c *change) setRun(place int32, r *run) { c.g.runs.set(int(place), r) }
 
 // findRun returns the place of a run, or none.
 func (g *Graph) findRun(id string) int32 {
-	if g.runs.n > 0 && g.runAt(g.latest).id == id {
-		return g.latest
-	}
 	x := g.index()
-	return x.find(&x.runs, id, func(place int32) bool {
+	return x.find(x.runs, id, func(place int32) bool {
 		return int(place) < g.runs.n && g.runAt(place).id == id
 	})
 }

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 // It is much faster than a persistent map. Its cost is that the entries of unused graphs stay until a graph builds a
 // new index, because most entries are not its own; see [Graph.index].
 type index struct {
-	seed    maphash.Seed
 	mu      sync.Mutex
 	nodes   hints        // by node id
 	runs    hints        // by run id
@@ -23,79 +21,27 @@ type index struct {
 	size    atomic.Int64 // entries in all of them
 }
 
-func newIndex() *index { return &index{seed: maphash.MakeSeed()} }
+func newIndex() *index { return &index{nodes: hints{}, runs: hints{}, keys: hints{}, waiting: hints{}} }
 
-// hints maps the hash of a name to its places, of which there is mostly one. Callers check every hint, so names can
-// share a hash. The maps are small and contain no pointers for the garbage collector.
-type hints struct {
-	first map[uint64]int32
-	more  map[uint64][]int32
-}
+// hints are places by name, in the order in which they were added. There is mostly one.
+type hints map[string][]int32
 
-func (h *hints) add(name uint64, place int32) bool {
-	first, ok := h.first[name]
-	switch {
-	case !ok:
-		if h.first == nil {
-			h.first = make(map[uint64]int32)
-		}
-		h.first[name] = place
-		return true
-	case first == place:
-		return false
-	}
-	more := h.more[name]
-	if len(more) > 0 && more[len(more)-1] == place {
-		return false
-	}
-	if h.more == nil {
-		h.more = make(map[uint64][]int32)
-	}
-	h.more[name] = append(more, place)
-	return true
-}
-
-// find returns the latest place for which holds is true, or none.
-func (h *hints) find(name uint64, holds func(place int32) bool) int32 {
-	first, ok := h.first[name]
-	if !ok {
-		return none
-	}
-	if h.more != nil {
-		for _, place := range slices.Backward(h.more[name]) {
-			if holds(place) {
-				return place
-			}
-		}
-	}
-	if holds(first) {
-		return first
-	}
-	return none
-}
-
-// all returns every place of a name, in the order in which they were added.
-func (h *hints) all(name uint64) []int32 {
-	first, ok := h.first[name]
-	if !ok {
-		return nil
-	}
-	return append([]int32{first}, h.more[name]...)
-}
-
-func (x *index) add(h *hints, name string, place int32) {
+func (x *index) add(h hints, name string, place int32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if h.add(maphash.String(x.seed, name), place) {
-		x.size.Add(1)
+	places := h[name]
+	if n := len(places); n > 0 && (places[0] == place || places[n-1] == place) {
+		return
 	}
+	h[name] = append(places, place)
+	x.size.Add(1)
 }
 
 // addNode adds the entries for a node of a run.
 func (x *index) addNode(n *node, runID string, place int32) {
-	x.add(&x.nodes, n.id, place)
+	x.add(x.nodes, n.id, place)
 	if n.body.event != "" {
-		x.add(&x.keys, redeliveryKey(runID, n.body), place)
+		x.add(x.keys, redeliveryKey(runID, n.body), place)
 	}
 }
 
@@ -105,14 +51,21 @@ func redeliveryKey(runID string, b *body) string {
 	return b.kind + "\x00" + runID + "\x00" + b.event
 }
 
-func (x *index) find(h *hints, name string, holds func(place int32) bool) int32 {
+// find returns the latest place for which holds is true, or none.
+func (x *index) find(h hints, name string, holds func(place int32) bool) int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return h.find(maphash.String(x.seed, name), holds)
+	for _, place := range slices.Backward(h[name]) {
+		if holds(place) {
+			return place
+		}
+	}
+	return none
 }
 
-func (x *index) all(h *hints, name string) []int32 {
+// all returns every place of a name.
+func (x *index) all(h hints, name string) []int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return h.all(maphash.String(x.seed, name))
+	return slices.Clone(h[name])
 }

@@ -94,9 +94,7 @@ func (n *node) data() event.Data {
 	}
 	data := event.New(b.kind)
 	for _, f := range b.fields {
-		var one bytes.Buffer
-		writeFields(&one, []field{{f.name, f.value}})
-		if json.Unmarshal(one.Bytes(), data) != nil && b.kind == event.TypeUser && f.name == "content" {
+		if json.Unmarshal(encode([]field{f}), data) != nil && b.kind == event.TypeUser && f.name == "content" {
 			// Content of another form becomes a text, so that no message of the user is lost.
 			data.(*event.User).Content = llm.Content{Text: event.OutputText(f.value)}
 		}
@@ -150,71 +148,45 @@ func (n Node) MarshalJSON() ([]byte, error) {
 	if !n.Time.IsZero() {
 		fields = append(fields, field{"time", event.EncodeJSON(n.Time.UTC())})
 	}
-	var buf bytes.Buffer
-	writeFields(&buf, fields)
-	return buf.Bytes(), nil
+	return encode(fields), nil
 }
 
-// writeFields writes a JSON object.
-func writeFields(buf *bytes.Buffer, fields []field) {
-	buf.WriteByte('{')
+// encode returns a JSON object.
+func encode(fields []field) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteByte('{')
 	for i, f := range fields {
 		if i > 0 {
-			buf.WriteByte(',')
+			b.WriteByte(',')
 		}
-		buf.Write(quote(f.name))
-		buf.WriteByte(':')
-		buf.Write(f.value)
+		b.Write(quote(f.name))
+		b.WriteByte(':')
+		b.Write(f.value)
 	}
-	buf.WriteByte('}')
+	b.WriteByte('}')
+	return b.Bytes()
 }
 
 // MarshalJSON encodes the graph as one object: "nodes" in the order of their first events, "edges" with the ids of the
 // children by the id of their parent, and "lastNodeByRunId". Everything is in the order of the events, so that equal
 // streams have equal bytes.
 func (g *Graph) MarshalJSON() ([]byte, error) {
-	var nodes, edges, last bytes.Buffer
+	nodes := []Node{}
+	var edges, last []field
 	for place := range g.places() {
-		comma(&nodes)
-		raw, err := g.view(place).MarshalJSON()
-		if err != nil {
-			return nil, err
+		nodes = append(nodes, g.view(place))
+		var children []string
+		for _, child := range g.children(place) {
+			children = append(children, g.at(child).id)
 		}
-		nodes.Write(raw)
-		children := g.children(place)
-		if len(children) == 0 {
-			continue
+		if children != nil {
+			edges = append(edges, field{g.at(place).id, event.EncodeJSON(children)})
 		}
-		comma(&edges)
-		edges.Write(quote(g.at(place).id))
-		edges.WriteString(":[")
-		for i, child := range children {
-			if i > 0 {
-				edges.WriteByte(',')
-			}
-			edges.Write(quote(g.at(child).id))
-		}
-		edges.WriteByte(']')
 	}
 	for ri := range g.runs.n {
 		if r := g.runAt(int32(ri)); r.last != none {
-			comma(&last)
-			last.Write(quote(r.id))
-			last.WriteByte(':')
-			last.Write(quote(g.at(r.last).id))
+			last = append(last, field{r.id, quote(g.at(r.last).id)})
 		}
 	}
-	var out bytes.Buffer
-	writeFields(&out, []field{{"nodes", wrap('[', &nodes, ']')}, {"edges", wrap('{', &edges, '}')}, {"lastNodeByRunId", wrap('{', &last, '}')}})
-	return out.Bytes(), nil
-}
-
-func comma(buf *bytes.Buffer) {
-	if buf.Len() > 0 {
-		buf.WriteByte(',')
-	}
-}
-
-func wrap(open byte, buf *bytes.Buffer, end byte) json.RawMessage {
-	return append(append([]byte{open}, buf.Bytes()...), end)
+	return encode([]field{{"nodes", event.EncodeJSON(nodes)}, {"edges", encode(edges)}, {"lastNodeByRunId", encode(last)}}), nil
 }

@@ -63,7 +63,7 @@ type change struct {
 }
 
 func changeOf(g *Graph, run int32, e *received) change {
-	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, whole: g.whole, latest: g.latest, latestRun: g.latestRun}
+	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, whole: g.whole}
 	next.names.Store(g.index())
 	return change{next, e, run}
 }
@@ -75,9 +75,8 @@ func (c *change) take() bool {
 		c.run = int32(c.g.runs.n)
 		c.g.runs.add(&run{id: e.runID, first: none, last: none, parent: none})
 		x := c.g.names.Load()
-		x.add(&x.runs, e.runID, c.run)
+		x.add(x.runs, e.runID, c.run)
 	}
-	c.makeLatest(c.run)
 	r := *c.g.runAt(c.run)
 	r.seq = max(r.seq, e.seq)
 	place, id := c.placeOf(&r)
@@ -144,7 +143,7 @@ func (c *change) placeOf(r *run) (place int32, id string) {
 	case event.TypeUsage, event.TypeError:
 		if e.id != "" {
 			x, key := c.g.names.Load(), redeliveryKey(r.id, &body{kind: e.kind, event: e.id})
-			place = x.find(&x.keys, key, func(place int32) bool {
+			place = x.find(x.keys, key, func(place int32) bool {
 				n := c.g.at(place)
 				return n != nil && n.run == c.run && n.body.kind == e.kind && n.body.event == e.id
 			})
@@ -245,7 +244,7 @@ func (c *change) setParent(r *run, parentID string) {
 		}
 		r.waitsFor = parentID
 		x := c.g.names.Load()
-		x.add(&x.waiting, parentID, c.run)
+		x.add(x.waiting, parentID, c.run)
 		return
 	}
 	// The run has no other node yet, so this cannot close a circle.
@@ -285,7 +284,7 @@ func (c *change) link(ri int32, r *run, place int32) {
 // arrived sets the parent of the runs that wait for an id. A run whose parent would close a circle never gets one.
 func (c *change) arrived(id string, place int32) {
 	x := c.g.names.Load()
-	for _, wi := range x.all(&x.waiting, id) {
+	for _, wi := range x.all(x.waiting, id) {
 		if int(wi) >= c.g.runs.n || c.g.runAt(wi).waitsFor != id {
 			continue
 		}
