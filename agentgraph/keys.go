@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
@@ -27,17 +28,17 @@ type table struct {
 	foreign bool
 }
 
-// words maps words to values. It is a list, not a map, so that it costs nothing at program start; it is searched only
-// after an error.
+// words are values, each with the words for it. It is a list, not a map, so that it costs nothing at program start; it
+// is searched only after an error.
 type words[V any] []struct {
-	word    string
 	meaning V
+	words   string // with spaces between them
 }
 
-// find returns the value of a word. If the word occurs twice, the last entry counts.
+// find returns the value of a word. If several entries have the word, the last one counts.
 func (w words[V]) find(word string) (meaning V, ok bool) {
 	for _, entry := range slices.Backward(w) {
-		if entry.word == word {
+		if slices.Contains(strings.Fields(entry.words), word) {
 			return entry.meaning, true
 		}
 	}
@@ -72,56 +73,58 @@ const (
 var (
 	documentTable = table{
 		needs: []string{"apiVersion", "kind", "metadata", "spec"},
-		meant: words[string]{{"version", "apiVersion"}, {"name", "metadata"}},
+		meant: words[string]{{"apiVersion", "version"}, {"metadata", "name"}},
 	}
 	metadataTable = table{needs: []string{"name", "version"}, open: true}
 	specTable     = table{
 		needs: []string{"agents", "entrypoint"},
-		meant: words[string]{{"nodes", "agents"}, {"steps", "agents"}, {"links", "edges"}, {"connections", "edges"}, {"start", "entrypoint"},
-			{"entry", "entrypoint"}, {"startAt", "entrypoint"}, {"onError", "errorHandling"}, {"errors", "errorHandling"}, {"error", "errorHandling"}},
-		future: words[feature]{{"loops", loops}, {"loop", loops}, {"maxIterations", loops}, {"subgraphs", subgraph}, {"subgraph", subgraph}, {"graphs", subgraph},
-			{"dynamicRouting", dynamic}, {"dynamicEdges", dynamic}, {"routing", dynamic}, {"router", dynamic}, {"state", shared}, {"sharedState", shared}, {"stateManagement", shared},
-			{"reducers", shared}, {"memory", shared}, {"observability", tracing}, {"tracing", tracing}, {"metrics", tracing}},
+		meant: words[string]{{"agents", "nodes steps"}, {"edges", "links connections"},
+			{"entrypoint", "start entry startAt"}, {"errorHandling", "onError errors error"}},
+		future: words[feature]{{loops, "loops loop maxIterations"}, {subgraph, "subgraphs subgraph graphs"},
+			{dynamic, "dynamicRouting dynamicEdges routing router"},
+			{shared, "state sharedState stateManagement reducers memory"}, {tracing, "observability tracing metrics"}},
 	}
 	agentTable = table{
 		needs: []string{"id"}, rest: `{"required": ["id", "agentRef"]}`,
-		meant: words[string]{{"name", "id"}, {"ref", "agentRef"}, {"agent", "agentRef"}, {"agent_ref", "agentRef"}, {"uses", "agentRef"},
-			{"configuration", "config"}, {"settings", "config"}, {"with", "config"}},
-		future: words[feature]{{"loop", loops}, {"loops", loops}, {"repeat", loops}, {"while", loops}, {"until", loops}, {"maxIterations", loops}, {"graph", subgraph}, {"graphRef", subgraph},
-			{"subgraph", subgraph}, {"state", shared}, {"update", shared}, {"next", dynamic}, {"retry", retries}, {"retries", retries}, {"maxRetries", retries}, {"timeout", retries},
-			{"errorHandling", retries}, {"when", people}, {"ask", people}, {"approval", people},
-			{"tool", toolNode}, {"toolsOf", toolNode}},
+		meant: words[string]{{"id", "name"}, {"agentRef", "ref agent agent_ref uses"},
+			{"config", "configuration settings with"}},
+		future: words[feature]{{loops, "loop loops repeat while until maxIterations"},
+			{subgraph, "graph graphRef subgraph"}, {shared, "state update"}, {dynamic, "next"},
+			{retries, "retry retries maxRetries timeout errorHandling"}, {people, "when ask approval"},
+			{toolNode, "tool toolsOf"}},
 	}
 	edgeTable = table{
 		needs: []string{"from", "to"},
-		meant: words[string]{{"when", "condition"}, {"if", "condition"}, {"source", "from"}, {"target", "to"}, {"map", "transform"},
-			{"mapping", "transform"}, {"expression", "condition"}},
-		future: words[feature]{{"loop", loops}, {"while", loops}, {"maxIterations", loops}, {"back", loops}, {"priority", dynamic}, {"dynamic", dynamic}, {"default", dynamic}},
+		meant: words[string]{{"condition", "when if expression"}, {"from", "source"}, {"to", "target"},
+			{"transform", "map mapping"}},
+		future: words[feature]{{loops, "loop while maxIterations back"}, {dynamic, "priority dynamic default"}},
 	}
 	errorTable = table{
-		rest:  aMapping,
-		meant: words[string]{{"retries", "maxRetries"}, {"max_retries", "maxRetries"}, {"fallback", "fallbackAgent"}, {"onError", "strategy"}},
+		rest: aMapping,
+		meant: words[string]{{"maxRetries", "retries max_retries"}, {"fallbackAgent", "fallback"},
+			{"strategy", "onError"}},
 	}
 )
 
 // The tables of the arbor/v1 mappings.
 var (
-	arborSpecTable  = specTable.extended("", words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
+	arborSpecTable  = specTable.extended("", words[string]{{"state", "sharedState reducers memory"}})
 	arborAgentTable = agentTable.extended(
 		`{"required": ["id"], "dependentRequired": {"config": ["agentRef"], "ask": ["when"], "by": ["when"]},
 			"oneOf": [{"anyOf": [{"required": ["agentRef"]}, {"required": ["tool"]}]}, {"required": ["graph"]}, {"required": ["toolsOf"]}]}`,
-		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
-			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"}, {"approver", "by"},
-			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"},
-			{"function", "tool"}, {"call", "tool"}, {"tools", "toolsOf"}, {"output", "transform"}, {"result", "transform"}})
-	arborEdgeTable = edgeTable.extended("", words[string]{{"order", "priority"}, {"weight", "priority"}})
+		words[string]{{"loop", "loops repeat while until maxIterations"}, {"graph", "graphRef subgraph"},
+			{"retry", "retries maxRetries errorHandling"}, {"when", "approval human"}, {"update", "state"},
+			{"ask", "question"}, {"by", "approver"}, {"next", "route router goto"}, {"history", "view conversation"},
+			{"tool", "function call"}, {"toolsOf", "tools"}, {"transform", "output result"}})
+	arborEdgeTable = edgeTable.extended("", words[string]{{"priority", "order weight"}})
 	loopTable      = table{
 		needs: []string{"until", "max"}, arbor: true,
-		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}, {"onLimit", "atMax"}, {"fail", "atMax"}},
+		meant: words[string]{{"max", "maxIterations limit times"}, {"until", "condition while"},
+			{"atMax", "onLimit fail"}},
 	}
 	retryTable = table{
 		needs: []string{"max"}, arbor: true,
-		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}},
+		meant: words[string]{{"max", "maxRetries attempts times"}, {"backoff", "delay wait"}},
 	}
 	stateTable = table{
 		rest: `{"type": ["object", "null"], "allOf": [
@@ -129,7 +132,7 @@ var (
 			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["merge"]}}}, "then": {"properties": {"initial": {"type": ["object", "null"]}}}},
 			{"if": {"required": ["reducer"], "properties": {"reducer": {"enum": ["sum", "min", "max"]}}}, "then": {"properties": {"initial": {"type": ["number", "null"]}}}}]}`,
 		arbor: true,
-		meant: words[string]{{"default", "initial"}, {"value", "initial"}, {"reduce", "reducer"}, {"merge", "reducer"}},
+		meant: words[string]{{"initial", "default value"}, {"reducer", "reduce merge"}},
 	}
 )
 

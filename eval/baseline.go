@@ -122,11 +122,9 @@ func (r *Results) only(is func(*Outcome) bool) (found []*Outcome) {
 }
 
 func passed(of []*Outcome) Interval {
-	n := 0
+	var s share
 	for _, o := range of {
-		if o.OK() {
-			n++
-		}
+		s.count(o.OK())
 	}
-	return Wilson(n, len(of))
+	return s.interval()
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -118,6 +119,15 @@ func (s *share) count(right bool) {
 	}
 }
 
+// countIn counts in the share of a name.
+func countIn[K comparable](all map[K]share, name K, right bool) {
+	s := all[name]
+	s.count(right)
+	all[name] = s
+}
+
+func (s share) String() string { return fmt.Sprintf("%d/%d", s.right, s.of) }
+
 func (s *share) interval() Interval { return Wilson(s.right, s.of) }
 
 // count counts differences, and returns their kinds.
@@ -134,9 +144,7 @@ func (r *Results) unsteady() (n int) {
 	cases := map[[2]string]share{}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		c := cases[[2]string{o.File, o.Case}]
-		c.count(o.OK())
-		cases[[2]string{o.File, o.Case}] = c
+		countIn(cases, [2]string{o.File, o.Case}, o.OK())
 	}
 	for _, c := range cases {
 		if c.right > 0 && c.right < c.of {

@@ -128,18 +128,14 @@ func (c *column) arrivals() string {
 }
 
 func (c *column) byTag() string {
-	passed := map[string][2]int{}
+	passed := map[string]share{}
 	for i := range c.Outcomes {
 		o := &c.Outcomes[i]
 		for _, tag := range o.Tags {
-			n := passed[tag]
-			if n[1]++; o.OK() {
-				n[0]++
-			}
-			passed[tag] = n
+			countIn(passed, tag, o.OK())
 		}
 	}
-	return each(passed, func(n [2]int) string { return fmt.Sprintf("%d/%d", n[0], n[1]) })
+	return each(passed, share.String)
 }
 
 func (c *column) judged() Interval {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/remote"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
@@ -92,25 +90,20 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		for _, h := range all {
-			render.JSON(f.Stdout, h)
-		}
-		return nil
-	}
-	if len(all) == 0 {
+	if len(all) == 0 && !f.JSON {
 		f.Say("no conversation waits for a person")
 		return nil
 	}
-	table := factory.Table(f.Stdout, "HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
+	rows := f.Rows("HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
 	for _, h := range all {
 		since := h.Since
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
 			since = sessionform.Stamp(at)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since, visible.Cut(visible.Line(h.Reason), 60))
+		rows.Add(h, visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(factory.ShownID(keyOf(h))), visible.Line(h.From), since,
+			visible.Cut(visible.Line(h.Reason), 60))
 	}
-	return table.Flush()
+	return rows.Flush()
 }
 
 func keyOf(h human.Handoff) session.Key {

@@ -248,6 +248,29 @@ func Table(w io.Writer, head string) *tabwriter.Writer {
 	return table
 }
 
+// Rows prints a list: a table below a head or, with --json, an object per row and line.
+type Rows struct {
+	*tabwriter.Writer
+	f *Factory
+}
+
+// Rows returns an empty list. Its Flush prints the table.
+func (f *Factory) Rows(head string) Rows {
+	if f.JSON {
+		head = ""
+	}
+	return Rows{Table(f.Stdout, head), f}
+}
+
+// Add adds a row: the object of --json, and the cells of the table.
+func (r Rows) Add(object any, cells ...string) {
+	if r.f.JSON {
+		render.JSON(r.f.Stdout, object)
+	} else {
+		fmt.Fprintln(r, strings.Join(cells, "\t"))
+	}
+}
+
 // PrintJSON writes one object: in one line with --json, otherwise indented.
 func (f *Factory) PrintJSON(v any) error {
 	if !f.JSON && render.IndentedJSON(f.Stdout, v) == nil {

@@ -69,13 +69,7 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int) error {
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		for _, s := range all {
-			render.JSON(f.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
-		}
-		return nil
-	}
-	if len(all) == 0 {
+	if len(all) == 0 && !f.JSON {
 		f.Say("there are no sessions yet")
 		return nil
 	}
@@ -83,17 +77,17 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int) error {
 	if forks {
 		head += "\tFORK OF"
 	}
-	table := factory.Table(f.Stdout, head)
+	rows := f.Rows(head)
 	for _, s := range all {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(factory.ShownID(s.Key)), s.Seq, sessionform.Stamp(s.Created), sessionform.Stamp(s.Updated))
+		cells := []string{visible.Line(factory.ShownID(s.Key)), fmt.Sprint(s.Seq), sessionform.Stamp(s.Created), sessionform.Stamp(s.Updated)}
 		if isFork(s) {
-			fmt.Fprintf(table, "\t%s at %d", visible.Line(factory.ShownID(s.Parent)), s.ParentSeq)
+			cells = append(cells, fmt.Sprintf("%s at %d", visible.Line(factory.ShownID(s.Parent)), s.ParentSeq))
 		} else if forks {
-			fmt.Fprint(table, "\t")
+			cells = append(cells, "")
 		}
-		fmt.Fprintln(table)
+		rows.Add(jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq}, cells...)
 	}
-	return table.Flush()
+	return rows.Flush()
 }
 
 func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }

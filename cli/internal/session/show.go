@@ -28,29 +28,17 @@ func showHistory(ctx context.Context, f *factory.Factory, id string) error {
 	if err != nil {
 		return err
 	}
-	head := "SEQ\tTIME\tACTIVE\tWHAT"
-	if f.JSON {
-		head = ""
-	}
-	table := factory.Table(f.Stdout, head)
+	rows := f.Rows("SEQ\tTIME\tACTIVE\tWHAT")
 	for row, err := range sessionform.History(ctx, s.Sessions, s.Info, func(e *event.Event) *event.Event { return e }) {
 		if err != nil {
 			return err
 		}
-		if f.JSON {
-			render.JSON(f.Stdout, row)
-			continue
-		}
-		active := cmp.Or(visible.Line(row.Active), "-")
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.Seq, sessionform.Stamp(row.Time), active, row.What)
+		rows.Add(row, fmt.Sprint(row.Seq), sessionform.Stamp(row.Time), cmp.Or(visible.Line(row.Active), "-"), row.What)
 	}
-	if f.JSON {
-		return nil
-	}
-	if err := table.Flush(); err != nil {
+	if err := rows.Flush(); err != nil {
 		return err
 	}
-	if isFork(s.Info) {
+	if isFork(s.Info) && !f.JSON {
 		f.Say("a fork of %s, with which it shares all until %d", factory.ShownID(s.Parent), s.ParentSeq)
 	}
 	return nil

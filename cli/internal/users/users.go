@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/cli/internal/factory"
-	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/access/usersfile"
 )
@@ -74,20 +73,12 @@ func listUsers(f *factory.Factory, file *string) *cobra.Command {
 			f.Say("there are no users besides the owner")
 			return nil
 		}
-		head := "NAME\tMAY"
-		if f.JSON {
-			head = ""
-		}
-		table := factory.Table(f.Stdout, head)
+		rows := f.Rows("NAME\tMAY")
 		for _, user := range all {
 			may := access.User{Rights: user.Rights, Grants: user.Grants}.RightNames()
-			if f.JSON {
-				render.JSON(f.Stdout, jsonUser{user.Name, may})
-			} else {
-				fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(may, ", "), "-"))
-			}
+			rows.Add(jsonUser{user.Name, may}, user.Name, cmp.Or(strings.Join(may, ", "), "-"))
 		}
-		return table.Flush()
+		return rows.Flush()
 	}), "print one JSON object per user and line")
 }
 
