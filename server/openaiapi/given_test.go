@@ -168,3 +168,28 @@ func TestApprovalsInHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestMessageAfterAFailure: a turn that failed after an approval has no answer that would end the history of a client.
+func TestMessageAfterAFailure(t *testing.T) {
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser())))
+	w := newWorld(t, must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		switch last := req.Messages[len(req.Messages)-1]; {
+		case last.Role == llm.RoleTool:
+			return scripted.Reply(scripted.Status(http.StatusUnauthorized, 0))
+		case last.PlainText() == "refund":
+			return scripted.Reply(scripted.Call("refund", `{}`))
+		}
+		return scripted.Reply(scripted.Text("Fine."))
+	}), llmagent.WithTools(refund))))
+	first := w.respond(map[string]any{"model": "front", "input": "refund"}).is(t, http.StatusOK).Response
+	asked := first.Output[0]
+	items := []any{user("refund"), map[string]any{"type": "item_reference", "id": asked.ID}, approval(asked, true)}
+	early := append(slices.Clone(items), user("Thank you"))
+	require.Equal(t, "input", *w.respond(map[string]any{"model": "front", "input": early}).is(t, http.StatusBadRequest).Error.Param, "the message would withdraw the call")
+	require.Equal(t, "failed", w.respond(map[string]any{"model": "front", "input": items}).Response.Status)
+	got := w.respond(map[string]any{"model": "front", "input": early}).is(t, http.StatusOK)
+	require.Equal(t, "Fine.", got.text())
+	require.Equal(t, first.Conversation.ID, got.Response.Conversation.ID)
+	turned := append(slices.Clone(items[:2]), approval(asked, false), user("Thank you"))
+	w.respond(map[string]any{"model": "front", "input": turned}).is(t, http.StatusBadRequest)
+}

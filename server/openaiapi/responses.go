@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/access"
 	"github.com/agentarbor/arbor/server/internal/chats"
@@ -67,6 +69,9 @@ func (h *Handler) respond(c *front.Call) error {
 // conversation, or those that have the request's history, as for a chat completion.
 func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
 	b := &r.body
+	if len(r.approvals) > 0 && len(r.now) > 0 && !h.stored(c, r.approvals) {
+		return nil, faults{{Path: "input", Message: "has a message in addition to approvals: send the message when the turn has ended"}}.err()
+	}
 	var before *responses.Response
 	if b.Previous != "" {
 		if before, _, err = h.findResponse(c, b.Previous); isMissing(err) {
@@ -111,6 +116,9 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	}
 	var decisions []runner.Decision
 	for _, given := range r.approvals {
+		if len(r.now) > 0 {
+			break // they are history
+		}
 		q.Repeats = true // a call gets one decision
 		decisions = append(decisions, runner.Decision{CallID: given.call, RelayID: given.question, Approved: *given.Approve, Reason: given.Reason})
 	}
@@ -118,6 +126,26 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	q.Decisions = append(q.Decisions, decisions...)
 	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous, User: b.User}
 	return q, nil
+}
+
+// stored reports whether the turn has the approvals. Before a message they are then history: the client has them back
+// because the turn ended without an answer.
+func (h *Handler) stored(c *front.Call, approvals []wireApproval) bool {
+	id, ok := responses.ResponseOf(approvals[len(approvals)-1].Request)
+	if !ok {
+		return false
+	}
+	key, _, err := h.keyOf(c, id)
+	if err != nil {
+		return false
+	}
+	rep, err := h.turns.Report(c.R.Context(), key, id.Turn)
+	return err == nil && !slices.ContainsFunc(approvals, func(a wireApproval) bool {
+		return !slices.ContainsFunc(rep.Decisions(), func(e *event.Event) bool {
+			d := e.Data.(*event.RelayResolved)
+			return d.RelayID == a.question && d.Approved == *a.Approve
+		})
+	})
 }
 
 // writeResponse follows a response to its end and writes it, as a stream or as JSON.

@@ -235,8 +235,6 @@ func (q *responseRequest) check(wrong *faults) {
 	case len(*wrong) > 0:
 	case q.conversation != "" && b.Previous != "":
 		wrong.addf("previous_response_id", "cannot be combined with a conversation")
-	case len(q.approvals) > 0 && len(q.now) > 0:
-		wrong.addf("input", "has a message in addition to approvals: send the message when the turn has ended")
 	case len(q.approvals) > 0 && !inSession && !q.setPrevious():
 		wrong.addf("previous_response_id", "must be the response that asked for the approval, unless the request names its conversation")
 	case len(q.approvals) == 0 && len(q.now)+len(q.results) == 0:
