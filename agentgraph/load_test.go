@@ -232,6 +232,7 @@ func problemCases() map[string]problemCase {
 		"alias":                  {file: strings.Replace(head, "  name: g\n  version: 1.0.0\n", "  version: &v 1.0.0\n  name: *v\n", 1)},
 		"anchor of itself":       {file: change("{id: b, agentRef: x}", "{id: b, agentRef: x, config: &c {k: *c}}"), want: []string{"yaml :10"}},
 		"agent without name":     {file: head + "---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {}\nspec: {role: r}\n", want: []string{"missing_field documents[1].metadata.name:17"}},
+		"key with a line break":  {file: change("{id: b, agentRef: x}", `{id: b, agentRef: x, "ke\ng.yaml:1: y": 1}`), want: []string{"unknown_field spec.agents[1].ke\ng.yaml:1: y:10"}},
 		"agent twice":            {file: head + strings.Repeat("---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: q}\n", 2), want: []string{"duplicate_id documents[2].metadata.name:19"}},
 		"agent with a bad role":  {file: head + "---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: q}\nspec: {role: [1], llm: x, tools: []}\n", want: []string{"yaml documents[1].spec.llm:18", "yaml documents[1].spec.role:18"}},
 	}
@@ -256,6 +257,7 @@ func TestProblems(t *testing.T) {
 			var all *Error
 			require.True(t, errors.As(err, &all))
 			require.True(t, strings.HasPrefix(err.Error(), "g.yaml:"))
+			require.Len(t, strings.Split(err.Error(), "\n"), len(got))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
+	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // Values are converted through their JSON, which is the same for all bindings: a result does not depend on the binding.
@@ -31,34 +32,36 @@ func encode[V, M any, P interface {
 // decodeRequest decodes a request. It refuses values that are nested deeper than JSON requests may be, and parts of
 // unknown kinds, which must not be dropped silently.
 func decodeRequest[V any](m proto.Message) (*V, error) {
-	return decode[V](m, func(data []byte, _ any) ([]byte, error) { return data, nil })
+	data, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := sdkjson.Parse(data); err != nil {
+		return nil, err
+	}
+	v := new(V)
+	return v, json.Unmarshal(data, v)
 }
 
 // decodeAnswer decodes an answer. It omits states and roles that are newer than the generated types, and replaces parts of
 // unknown kinds by notes.
 func decodeAnswer[V any](m proto.Message) (*V, error) {
-	v, err := decode[V](m, func(_ []byte, answer any) ([]byte, error) { return sdkjson.Of[V]().Mend(answer) })
+	v := new(V)
+	var answer any
+	data, err := protojson.Marshal(m)
+	if err == nil {
+		err = plainjson.Unmarshal(data, &answer)
+	}
+	if err == nil {
+		data, err = sdkjson.Of[V]().Mend(answer)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sdk.ErrInvalidAgentResponse, err)
 	}
 	return v, nil
-}
-
-// decode converts a protobuf message to a value of the SDK. fit receives its JSON and the parsed value of that.
-func decode[V any](m proto.Message, fit func([]byte, any) ([]byte, error)) (*V, error) {
-	data, err := protojson.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := sdkjson.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	if data, err = fit(data, fields); err != nil {
-		return nil, err
-	}
-	v := new(V)
-	return v, json.Unmarshal(data, v)
 }
 
 // fromEvent decodes an event. It returns nil for a kind that is newer than the generated types.

@@ -534,6 +534,12 @@ func TestUnknownParts(t *testing.T) {
 	require.Empty(t, got.Status.State)
 	got = must.Get(decodeAnswer[sdk.Task](&pb.Task{Id: "t"}))
 	require.Equal(t, &sdk.Task{ID: "t"}, got)
+	deep := must.Get(structpb.NewValue(1))
+	for range 120 {
+		deep = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{deep}})
+	}
+	got = must.Get(decodeAnswer[sdk.Task](&pb.Task{Id: "t", Artifacts: []*pb.Artifact{{ArtifactId: "a", Parts: []*pb.Part{data(deep)}}}}))
+	require.NotNil(t, got.Artifacts[0].Parts[0].Data(), "deeper than requests may be")
 	event := must.Get(fromEvent(&pb.StreamResponse{}))
 	require.Nil(t, event)
 	_, err := decodeAnswer[sdk.StreamResponse](&pb.SendMessageResponse{})

@@ -58,7 +58,7 @@ func AsError(problems []Problem) error {
 func Lines[P any](problems []P, line func(P) string) string {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i] = line(p)
+		lines[i] = visible.Line(line(p)) // a key of the file may have line breaks
 	}
 	return strings.Join(lines, "\n")
 }

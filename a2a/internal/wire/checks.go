@@ -47,7 +47,7 @@ func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []st
 	if open == nil {
 		open = access.NewLimit(access.MaxStreams, access.MaxAllStreams)
 	}
-	c := &Checks{inputModes: inputModes, inputs: parseAccept(inputModes), outputModes: outputModes, tenants: tenants, open: open, failed: failed}
+	c := &Checks{inputModes: inputModes, inputs: qualities(inputModes), outputModes: outputModes, tenants: tenants, open: open, failed: failed}
 	c.InterceptedHandler = a2asrv.InterceptedHandler{Handler: next, Interceptors: []a2asrv.CallInterceptor{c}, Logger: slog.New(slog.DiscardHandler)}
 	return c
 }
@@ -159,14 +159,14 @@ func (c *Checks) accepts(modes []string) error {
 	if len(modes) == 0 || len(c.outputModes) == 0 {
 		return nil
 	}
+	ranges := qualities(modes)
+	if slices.ContainsFunc(c.outputModes, func(out string) bool { return quality(ranges, out) > 0 }) {
+		return nil
+	}
 	for _, mode := range modes {
 		if _, _, err := mime.ParseMediaType(mode); err != nil {
 			return sdkjson.Wrong("configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", visible.Cut(mode, 64)))
 		}
-	}
-	ranges := parseAccept(modes)
-	if slices.ContainsFunc(c.outputModes, func(out string) bool { return quality(ranges, out) > 0 }) {
-		return nil
 	}
 	return &sdkjson.Violation{Field: "configuration.acceptedOutputModes", What: "none of them is supported; supported are " + strings.Join(c.outputModes, ", "), Kind: sdk.ErrUnsupportedContentType}
 }

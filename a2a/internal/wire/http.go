@@ -90,10 +90,15 @@ func checkContentType(types []string) error {
 	return nil
 }
 
-// parseAccept returns the quality values of the media ranges in an Accept header or another list.
-func parseAccept(values []string) map[string]float64 {
+// acceptHeader returns the quality values of the media ranges in the Accept header of a request.
+func acceptHeader(r *http.Request) map[string]float64 {
+	return qualities(strings.Split(strings.Join(r.Header.Values("Accept"), ","), ","))
+}
+
+// qualities returns the quality values of media ranges. It ignores those that are invalid.
+func qualities(items []string) map[string]float64 {
 	ranges := make(map[string]float64)
-	for _, item := range strings.Split(strings.Join(values, ","), ",") {
+	for _, item := range items {
 		t, params, err := mime.ParseMediaType(item)
 		if _, twice := ranges[t]; err != nil || twice {
 			continue
@@ -127,7 +132,7 @@ func (x *exchange) answerType() string {
 	if x.rpc {
 		return jsonType
 	}
-	ranges := parseAccept(x.r.Header.Values("Accept"))
+	ranges := acceptHeader(x.r)
 	own, plain := quality(ranges, a2aType), quality(ranges, jsonType)
 	sent := sameMediaType(x.r.Header.Get("Content-Type"), a2aType)
 	switch {
@@ -144,9 +149,8 @@ func (x *exchange) answerType() string {
 
 // checkAccept returns an error for a client that accepts none of the server's media types.
 func (x *exchange) checkAccept() error {
-	values := x.r.Header.Values("Accept")
-	ranges := parseAccept(values)
-	if len(values) == 0 || len(ranges) == 0 {
+	ranges := acceptHeader(x.r)
+	if len(ranges) == 0 {
 		return nil
 	}
 	for _, t := range []string{jsonType, a2aType, sseType} {

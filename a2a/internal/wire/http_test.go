@@ -96,6 +96,8 @@ func TestMediaTypesOfPartsAreChecked(t *testing.T) {
 		{"accepts any text", modes(`["text/*"]`), true},
 		{"accepts anything", modes(`["*/*"]`), true},
 		{"accepts text with a parameter", modes(`["text/plain;charset=utf-8"]`), true},
+		{"accepts text with a comma", modes(`["text/plain;x=\"a,b\""]`), true},
+		{"accepts text and nonsense", modes(`["","text/plain","a b"]`), true},
 		{"accepts whatever", modes(`[]`), true},
 		{"accepts images alone", modes(`["image/png"]`), false},
 	}
