@@ -18,6 +18,7 @@ await run(async () => {
     for (const n of [1, 2, 3, 4]) {
       await sheet.getByRole("heading", { name: `step ${n} of 4` }).waitFor();
       if (n === 1) await axe(page, "the tour");
+      else check(await sheet.locator("p[tabindex]").evaluate((e) => e === document.activeElement), "the focus is not at the text");
       await sheet.getByRole("button", { name: n < 4 ? "Next" : "Finish" }).press("Enter");
     }
     await sheet.waitFor({ state: "detached" });

@@ -1,6 +1,6 @@
 import "./style/frame.css";
 import type { ComponentType, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Nowhere } from "./screens/nowhere.js";
 import { Session, SessionTitle } from "./screens/session.js";
 import { SignIn } from "./screens/signin.js";
@@ -41,7 +41,7 @@ export function App(): JSX.Element {
   const { value } = route;
   const place = placeOf(value);
   const before = useRef(place);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // A new screen has the focus at its heading, so that a screen reader says where it is.
     if (before.current !== place) document.querySelector<HTMLElement>("h1")?.focus();
     before.current = place;

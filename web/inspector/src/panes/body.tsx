@@ -1,7 +1,7 @@
 // The instructions in an agent's file, edited in the workshop of a server: what changes is shown before it is written.
 import { computed, effect, signal } from "@preact/signals";
 import { Fragment, type JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Schemas, get, path, send } from "../net/api.js";
 import { lines } from "../state/align.js";
 import { texts } from "../texts-behind.js";
@@ -123,7 +123,7 @@ function Editor({ draft: { body, text }, file, write, again, save, cancel }: Edi
   /** The text and the version whose difference is shown, which alone is saved. */
   const [shown, show] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const same = text === body.text;
   const these = body.version + text;
   return (

@@ -1,6 +1,6 @@
 // Another text in place of a message of the user: it makes a branch.
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { branch, once } from "../state/actions.js";
 import { words } from "../state/events.js";
@@ -24,7 +24,7 @@ export function EditWords({ session, event, close }: Props): JSX.Element {
   const [sending, send] = useState(false);
   const key = useRef({ text: "", key: "" });
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (needed && whole === undefined) void loadWhole(session, [seq]);
     else field.current?.focus();
   }, [needed, whole === undefined]);

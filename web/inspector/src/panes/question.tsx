@@ -1,7 +1,7 @@
 // A question to a person: whether a call may run, or something that a call has to know.
 import "./question.css";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { me } from "../state/app.js";
 import { type Decision, decidedAbout, questionOf, take } from "../state/decisions.js";
@@ -131,7 +131,7 @@ function Recorded({ session, row }: { readonly session: OpenSession; readonly ro
 function Denial({ deny, close }: { readonly deny: (reason: string) => void; readonly close: () => void }): JSX.Element {
   const [why, say] = useState("");
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   return (
     <form
       class="question-why"

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { mayWrite, me, tree } from "../state/app.js";
 import { said } from "../state/compare.js";
@@ -265,7 +265,7 @@ function Forks({ session, made }: { readonly session: OpenSession; readonly made
   const all = [...made, ...family.filter((s) => s.parent?.id === id && !made.some((m) => m.id === s.id))].slice(0, 20);
   const whose = session.query;
   const [latest] = made;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (latest !== undefined) document.getElementById("what-if-made")?.focus();
   }, [latest]);
   if (all.length === 0 && parent?.id === undefined) return null;

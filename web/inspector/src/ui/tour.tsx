@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { texts } from "../texts-behind.js";
 import { Sheet } from "./sheet.js";
 
@@ -10,8 +10,9 @@ export function Tour({ onClose }: { readonly onClose: () => void }): JSX.Element
   const { steps } = texts.tour;
   const [title, words] = steps[at]!;
   const last = at === steps.length - 1;
-  // A screen reader reads each step as it appears.
-  useEffect(() => {
+  // A screen reader reads each step as it appears. The focus moves with the text: later it could leave a button that the
+  // reader has reached by then.
+  useLayoutEffect(() => {
     if (at > 0) text.current?.focus();
   }, [at]);
   return (

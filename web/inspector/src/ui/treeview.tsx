@@ -1,6 +1,6 @@
 import "./treeview.css";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import {
   type Branch,
@@ -91,7 +91,7 @@ export function TreeView(props: TreeViewProps): JSX.Element {
   useEffect(() => {
     if (at !== undefined && !view.moved) view.show({ x: at.x, y: at.y, ...box });
   }, [spot, drawn]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!moving.current) return;
     moving.current = false;
     nodes.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus();
