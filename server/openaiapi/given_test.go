@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -169,27 +170,47 @@ func TestApprovalsInHistory(t *testing.T) {
 	}
 }
 
-// TestMessageAfterAFailure: a turn that failed after an approval has no answer that would end the history of a client.
+// TestMessageAfterAFailure: a turn that failed after an approval has no answer that would end the history of a client. A
+// message is refused while the turn waits or runs, and its answer, in the session or in a fork, knows what was done.
 func TestMessageAfterAFailure(t *testing.T) {
-	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "paid", nil }, tools.NeedsApproval(tools.ByUser())))
+	broken, ran := false, 0
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	refund := must.Get(tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+		ran++
+		begun <- struct{}{}
+		<-release
+		return "paid", nil
+	}, tools.NeedsApproval(tools.ByUser())))
 	w := newWorld(t, must.Get(llmagent.New("front", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-		switch last := req.Messages[len(req.Messages)-1]; {
-		case last.Role == llm.RoleTool:
+		switch results := slices.DeleteFunc(slices.Clone(req.Messages), func(m llm.Message) bool { return m.Role != llm.RoleTool }); {
+		case broken:
 			return scripted.Reply(scripted.Status(http.StatusUnauthorized, 0))
-		case last.PlainText() == "refund":
+		case len(results) == 0:
 			return scripted.Reply(scripted.Call("refund", `{}`))
+		default:
+			return scripted.Reply(scripted.Text("It is " + results[0].Parts[0].(llm.ToolResult).Output))
 		}
-		return scripted.Reply(scripted.Text("Fine."))
 	}), llmagent.WithTools(refund))))
 	first := w.respond(map[string]any{"model": "front", "input": "refund"}).is(t, http.StatusOK).Response
 	asked := first.Output[0]
 	items := []any{user("refund"), map[string]any{"type": "item_reference", "id": asked.ID}, approval(asked, true)}
-	early := append(slices.Clone(items), user("Thank you"))
-	require.Equal(t, "input", *w.respond(map[string]any{"model": "front", "input": early}).is(t, http.StatusBadRequest).Error.Param, "the message would withdraw the call")
-	require.Equal(t, "failed", w.respond(map[string]any{"model": "front", "input": items}).Response.Status)
-	got := w.respond(map[string]any{"model": "front", "input": early}).is(t, http.StatusOK)
-	require.Equal(t, "Fine.", got.text())
-	require.Equal(t, first.Conversation.ID, got.Response.Conversation.ID)
+	thanks := append(slices.Clone(items), user("Thank you"))
+	require.Equal(t, "input", *w.respond(map[string]any{"model": "front", "input": thanks}).is(t, http.StatusBadRequest).Error.Param, "the message would withdraw the call")
+
+	background := w.respond(map[string]any{"model": "front", "input": items, "background": true}).is(t, http.StatusOK).Response
+	<-begun
+	w.respond(map[string]any{"model": "front", "input": thanks}).is(t, http.StatusConflict)
+	broken = true
+	close(release)
+	require.Eventually(t, func() bool { return w.get(background.ID, -1).Response.Status == "failed" }, time.Minute, time.Millisecond)
+	require.Equal(t, "failed", w.respond(map[string]any{"model": "front", "input": thanks}).Response.Status)
+
+	broken = false
+	for range 2 {
+		got := w.respond(map[string]any{"model": "front", "input": append(slices.Clone(thanks), user("Are you there?"))}).is(t, http.StatusOK)
+		require.Equal(t, "It is paid", got.text())
+	}
+	require.Equal(t, 1, ran)
 	turned := append(slices.Clone(items[:2]), approval(asked, false), user("Thank you"))
 	w.respond(map[string]any{"model": "front", "input": turned}).is(t, http.StatusBadRequest)
 }

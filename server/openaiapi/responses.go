@@ -69,8 +69,14 @@ func (h *Handler) respond(c *front.Call) error {
 // conversation, or those that have the request's history, as for a chat completion.
 func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
 	b := &r.body
-	if len(r.approvals) > 0 && len(r.now) > 0 && !h.stored(c, r.approvals) {
-		return nil, faults{{Path: "input", Message: "has a message in addition to approvals: send the message when the turn has ended"}}.err()
+	var decided *live.Report
+	if len(r.approvals) > 0 && len(r.now) > 0 {
+		if decided, err = h.decided(c, r.approvals); err != nil {
+			return nil, err
+		} else if decided == nil {
+			return nil, faults{{Path: "input", Message: "has a message in addition to approvals: send the message when the turn has ended"}}.err()
+		}
+		r.approvals = nil
 	}
 	var before *responses.Response
 	if b.Previous != "" {
@@ -113,12 +119,12 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	}
 	if before != nil {
 		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && q.Decisions == nil && r.approvals == nil}
+		if decided != nil && decided.ID == before.ID.Turn { // it went on after the response that asked
+			q.At.Seq, q.At.Part = decided.Seq, true
+		}
 	}
 	var decisions []runner.Decision
 	for _, given := range r.approvals {
-		if len(r.now) > 0 {
-			break // they are history
-		}
 		q.Repeats = true // a call gets one decision
 		decisions = append(decisions, runner.Decision{CallID: given.call, RelayID: given.question, Approved: *given.Approve, Reason: given.Reason})
 	}
@@ -128,24 +134,37 @@ func (h *Handler) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask
 	return q, nil
 }
 
-// stored reports whether the turn has the approvals. Before a message they are then history: the client has them back
-// because the turn ended without an answer.
-func (h *Handler) stored(c *front.Call, approvals []wireApproval) bool {
+// decided returns the turn that has the approvals, or nil. Before a message they are then history: the client has them
+// back because the turn ended without an answer. A turn that has not ended would lose its calls to the message.
+func (h *Handler) decided(c *front.Call, approvals []wireApproval) (*live.Report, error) {
 	id, ok := responses.ResponseOf(approvals[len(approvals)-1].Request)
 	if !ok {
-		return false
+		return nil, nil
 	}
 	key, _, err := h.keyOf(c, id)
 	if err != nil {
-		return false
+		return nil, nil // another user's, or none
 	}
 	rep, err := h.turns.Report(c.R.Context(), key, id.Turn)
-	return err == nil && !slices.ContainsFunc(approvals, func(a wireApproval) bool {
-		return !slices.ContainsFunc(rep.Decisions(), func(e *event.Event) bool {
+	switch {
+	case errors.Is(err, live.ErrNoTurn):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case rep.State == live.Waiting:
+		return nil, nil
+	case !rep.Rests():
+		return nil, agent.ErrSessionBusy
+	}
+	for _, a := range approvals {
+		if !slices.ContainsFunc(rep.Decisions(), func(e *event.Event) bool {
 			d := e.Data.(*event.RelayResolved)
 			return d.RelayID == a.question && d.Approved == *a.Approve
-		})
-	})
+		}) {
+			return nil, nil
+		}
+	}
+	return rep, nil
 }
 
 // writeResponse follows a response to its end and writes it, as a stream or as JSON.
