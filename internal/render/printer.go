@@ -38,9 +38,8 @@ type pendingCall struct {
 	id    string
 	call  *event.ToolCall
 	scope string
-	run   string
 	asked bool // its question is printed in place of a result
-	waits bool // its run has ended to wait, for example for an agent that the call runs
+	waits bool // the last run of its scope has ended to wait, for example for an agent that the call runs
 }
 
 // Conversation returns a printer for the turns in a tree, which may be nil. It does not print waiting calls, because
@@ -79,7 +78,7 @@ func (p *Printer) Event(e *event.Event) {
 		}
 	case *event.ToolCall:
 		if !p.isTransfer(d.Name) {
-			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope, run: e.RunID})
+			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope})
 			p.Wait(e.Agent + ": " + d.Name)
 		}
 	case *event.ToolProgress:
@@ -247,7 +246,9 @@ func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
 // end prints why a run ended, if its texts do not show it.
 func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	for i, c := range p.calls {
-		p.calls[i].waits = c.waits || c.run == e.RunID && d.FinishReason == event.FinishReasonInputRequired
+		if c.scope == e.Scope {
+			p.calls[i].waits = d.FinishReason == event.FinishReasonInputRequired
+		}
 	}
 	if e.Scope != "" {
 		if d.Output != nil && event.ParentRun(e.Scope) != "" { // the result of the call contains the output of an agent tool

@@ -189,7 +189,9 @@ func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*liv
 		if w.stream == nil && en.Event.Partial {
 			return nil
 		}
-		w.part.Apply(en.Event)
+		if en.Event.Seq >= w.a.First { // before it comes what the client has not seen yet
+			w.part.Apply(en.Event)
+		}
 		reader.Begin(rep.User)
 		return take(en, reader.Next(en))
 	})
