@@ -13,8 +13,7 @@ type Role string
 
 // The roles of the chat-completions protocol. The system message at the beginning of a request is not a Message: it is
 // [Request.System]. RoleSystem is only used for one message of a request when several agents share their requests: its
-// text names the agent that answers. Before the conversation's first answer, the user's message comes right after it once
-// more.
+// text names the agent that answers. It is the last one, or the user's message comes right after it once more.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"

@@ -17,35 +17,30 @@ import (
 // mark begins the instructions in a request of agents that share their requests.
 const mark = "[Your instructions for this answer]"
 
-// maxAfter is how many tokens may come after the instructions in a request, and maxStay how many before a message of the
-// user, about.
-const maxAfter, maxStay = 300, 200
+// maxAfter is how many tokens may come after the instructions in a request, about.
+const maxAfter = 300
 
-// placed returns the messages of a request with the agent's instructions: after the user's first message, or the last
-// transfer, or a later message of the user if they would be more than maxStay tokens before its end. They come at the
-// end if more than maxAfter tokens, or a text that could be taken for instructions, would come after them. The place
-// depends on the messages alone and only moves towards the end, so that the next request of any agent continues the
-// messages before it. Until the conversation's first answer, the user's message follows once more, because small models
-// answer what they read last, unless it is long, or the view shows it differently.
+// placed returns the messages of a request with the agent's instructions: after the user's message, or the transfer,
+// that began the run. The user's message follows once more, because small models answer what they read last. So the
+// requests of a run begin alike. In the next turn the instructions are elsewhere, and the endpoint computes anew what
+// came after them: if that is much, they come at the end, alone. They also come at the end if the view shows the user's
+// message differently, and after an answer or a text that could be taken for instructions. Within a run they only move
+// to the end, so that the next request continues the messages before them.
 func placed(instructions llm.Message, messages []llm.Message, said string) []llm.Message {
-	at, after, again := 0, 0, llm.UserText(said)
-	answered, shown := false, false
-	for i := range messages {
-		m := &messages[i]
-		if after += llm.CountMessage(m, nil); instructs(m) {
+	again := llm.UserText(said)
+	at, after := len(messages), llm.CountMessage(&again, nil)
+	for ; at > 0 && messages[at-1].Role != llm.RoleUser && !transfers(messages[at-1]); at-- {
+		m := &messages[at-1]
+		if after += llm.CountMessage(m, nil); m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, isCall) || instructs(m) {
 			after = maxAfter + 1
 		}
-		answered = answered || m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, isCall)
-		shown = shown || m.Role == llm.RoleUser && m.PlainText() == said
-		if transfers(*m) || m.Role == llm.RoleTool && i == at || m.Role == llm.RoleUser && (!answered || after > maxStay) {
-			at, after = i+1, 0
-		}
 	}
-	switch {
-	case after > maxAfter:
+	shown := slices.ContainsFunc(messages[:at], func(m llm.Message) bool { return m.Role == llm.RoleUser && m.PlainText() == said })
+	if after > maxAfter || !shown || strings.TrimSpace(said) == "" || strings.Contains(said, mark) {
 		return append(slices.Clip(messages), instructions)
-	case answered || !shown || strings.TrimSpace(said) == "" || strings.Contains(said, mark) || llm.CountMessage(&again, nil) > maxAfter:
-		return slices.Insert(slices.Clip(messages), at, instructions)
+	}
+	for at < len(messages) && messages[at].Role == llm.RoleTool { // other results of the answer that transferred
+		at++
 	}
 	return slices.Insert(slices.Clip(messages), at, instructions, again)
 }

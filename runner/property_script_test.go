@@ -243,18 +243,13 @@ func instructions(req *llm.Request) (text string, conversation []llm.Message, sh
 	for i, m := range req.Messages {
 		if m.Role == llm.RoleSystem {
 			end := i + 1
-			if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser && !slices.ContainsFunc(req.Messages, isWords) {
+			if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser {
 				end++
 			}
 			return m.Text, slices.Delete(slices.Clone(req.Messages), i, end), true
 		}
 	}
 	return "", req.Messages, false
-}
-
-// isWords reports whether a message is an answer without calls.
-func isWords(m llm.Message) bool {
-	return m.Role == llm.RoleAssistant && !slices.ContainsFunc(m.Parts, func(p llm.Part) bool { _, is := p.(llm.ToolCall); return is })
 }
 
 func (w *world) countAsked() {

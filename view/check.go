@@ -21,7 +21,6 @@ func Check(req *llm.Request) error {
 		c.fail("the request has no messages")
 	}
 	var open []string // ids of calls still to be answered, in order
-	late := false     // a system message has come
 	for i, m := range req.Messages {
 		c.at = fmt.Sprintf("message %d (%s)", i, m.Role)
 		if len(open) > 0 && m.Role != llm.RoleTool {
@@ -39,10 +38,9 @@ func Check(req *llm.Request) error {
 		case llm.RoleTool:
 			open = c.tool(m, open)
 		case llm.RoleSystem:
-			if late || m.Text == "" || len(m.Parts) > 0 {
-				c.fail("a second system message, or one without text")
+			if i < len(req.Messages)-1 && req.Messages[i+1].Role != llm.RoleUser || m.Text == "" || len(m.Parts) > 0 {
+				c.fail("a system message that is neither the last one nor before one of the user, or has no text")
 			}
-			late = true
 		default:
 			c.fail("unknown role")
 		}

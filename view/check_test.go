@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		"two rounds":          {[]llm.Message{user, say(llm.RoleAssistant, "", call("a")), result("a"), say(llm.RoleAssistant, "", call("b")), result("b"), user}, nil},
 
 		"no messages":                     {nil, []string{"no messages"}},
-		"an unknown role":                 {[]llm.Message{user, say("system", "x"), say("system", "x")}, []string{"message 2 (system): a second system message"}},
+		"an unknown role":                 {[]llm.Message{user, say("system", "x"), say("system", "x")}, []string{"message 1 (system): a system message that is neither the last one nor"}},
 		"the system's before the user's":  {[]llm.Message{user, say("system", "x"), user}, nil},
 		"the last words are the system's": {[]llm.Message{user, say("system", "x")}, nil},
 		"no role":                         {[]llm.Message{say("", "x")}, []string{"unknown role"}},

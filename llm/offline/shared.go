@@ -20,9 +20,7 @@ func own(req *llm.Request) *llm.Request {
 	_, r.System, _ = strings.Cut(req.Messages[at].Text, "\n") // after the mark
 	r.Messages, r.Tools = nil, nil
 	end := at + 1
-	if at > 0 && end < len(req.Messages) && slices.ContainsFunc(req.Messages[:at], func(m llm.Message) bool {
-		return m.Role == llm.RoleUser && m.PlainText() == req.Messages[end].PlainText()
-	}) { // the user's message once more
+	if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser { // the user's message once more
 		end++
 	}
 	messages := slices.Delete(slices.Clone(req.Messages), at, end)

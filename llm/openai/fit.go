@@ -57,7 +57,7 @@ func (q quirks) fit(req *llm.Request) *llm.Request {
 		*at = strings.TrimPrefix(*at+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(s.Schema), "\n\n")
 		r.ResponseFormat = nil
 	}
-	if next := late + 1; late >= 0 && next < len(r.Messages) && r.Messages[next].Role == llm.RoleUser && !q.has(quirkLateSystem) {
+	if next := late + 1; late >= 0 && next < len(r.Messages) && !q.has(quirkLateSystem) {
 		own := r.Messages[late].Text + "\n\n[The user's message]"
 		r.Messages = slices.Delete(r.Messages, late, next)
 		if m := &r.Messages[late]; m.Text != "" {

@@ -94,8 +94,8 @@ func TestCheckBodyRefuses(t *testing.T) {
 		"odd message":        {msgs(`1`), "messages[0]: got number, want object"},
 		"role":               {msgs(`{"role":"developer","content":"x"}`), `messages[0].role: value must be one of 'system', 'user', 'assistant', 'tool', not "developer"`},
 		"message field":      {msgs(`{"role":"user","content":"x","color":1}`), "messages[0].color: unknown field"},
-		"second system":      {msgs(sys, sys, sys, user), "messages[1]: a system message cannot be the only message, or come before another one"},
-		"late system":        {msgs(user, sys, sys), "messages[1]: a system message cannot be the only message, or come before another one"},
+		"second system":      {msgs(sys, sys, sys, user), "messages[1]: a system message can only be the first of several messages or the last one, or come before one of the user"},
+		"late system":        {msgs(user, sys, sys), "messages[1]: a system message can only be the first of several messages or the last one, or come before one of the user"},
 		"empty system":       {msgs(`{"role":"system","content":""}`, user), `messages[0].content: must be a non-empty string or list of parts, not ""`},
 		"empty user":         {msgs(`{"role":"user","content":""}`), `messages[0].content: must be a non-empty string or list of parts, not ""`},
 		"no content":         {msgs(`{"role":"user"}`), "messages[0].content: is missing"},
@@ -166,10 +166,10 @@ func TestCheckBodyRefuses(t *testing.T) {
 }
 
 func TestCheckBodyReportsEverythingAtOnce(t *testing.T) {
-	err := endpoint.CheckBody([]byte(msgs(`{"role":"user","content":""}`, sys, sys, done1, ask1)))
+	err := endpoint.CheckBody([]byte(msgs(`{"role":"user","content":""}`, sys, done1, ask1)))
 	var check *endpoint.CheckError
 	require.ErrorAs(t, err, &check)
-	require.Equal(t, []string{"messages[0].content", "messages[1]", "messages[3]", "messages[4]"},
+	require.Equal(t, []string{"messages[0].content", "messages[1]", "messages[2]", "messages[3]"},
 		params(check))
 }
 
@@ -221,7 +221,7 @@ func TestCheckResponses(t *testing.T) {
 		with(`,"tool_choice":"auto"`): "tool_choice: is allowed only", with(`,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{},"required":[],"additionalProperties":false}}],"tool_choice":{"type":"function","name":"g"}`): `tool_choice: "g" is none of the tools`,
 		with(`,"reasoning":{}`): "reasoning: minProperties: got 0, want 1", with(`,"reasoning":{"effort":"very"}`): "reasoning.effort: value must be one of",
 		with(`,"text":{"format":{"type":"json_object"}}`): "text.format.type", with(`,"text":{"format":{"type":"json_schema","schema":{"type":"object"}}}`): "text.format.name",
-		with("", `{"role":"system","content":"x"}`): "input[0]: a system message cannot be", with("", `{"role":"user","content":""}`): "must be a non-empty string or list", with("", `{"role":"user","content":[]}`): "must be a non-empty string or list",
+		with("", `{"role":"system","content":"x"}`): "input[0]: a system message can only be", with("", `{"role":"user","content":""}`): "must be a non-empty string or list", with("", `{"role":"user","content":[]}`): "must be a non-empty string or list",
 		with("", `{"role":"user","content":1}`): "must be a non-empty string or list of parts", with("", `{"role":"user","content":[{"type":"text","text":"x"}]}`): `value must be one of 'input_text', 'input_image', 'input_file', 'input_audio', not "text"`,
 		with("", `{"role":"user","content":[{"type":"input_text"}]}`): "text: is missing", with("", `{"role":"user","content":[{"type":"input_image","image_url":"x"}]}`): "image_url: must be a web address",
 		with("", `{"role":"user","content":[{"type":"input_file","file_data":"x"}]}`): "must hold a file_url", with("", `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"x"}}]}`): "value must be one of 'wav', 'mp3'",

@@ -77,8 +77,8 @@ func (c *checker) order(all []step, chat bool) {
 			}
 			continue
 		case "system":
-			if !(chat && i == 0) && (next == "system" || next == "" && i == 0) {
-				c.addf(s.at, "a system message cannot be the only message, or come before another one")
+			if next != "user" && !(chat && i == 0) && (next != "" || i == 0) {
+				c.addf(s.at, "a system message can only be the first of several messages or the last one, or come before one of the user")
 			}
 		case "assistant":
 			if next == "" {
