@@ -132,10 +132,7 @@ type Turn struct {
 	automatic bool          // no client requested the turn
 	done      chan struct{} // closed when the turn has ended
 	err       error         // valid after done
-	report    *Report       // the report of a turn that started here and rests; valid after done
-
-	sent bool           // the caller of the start has the first event
-	log  []*event.Event // what the turn has stored while it runs
+	report    Report        // the report of a turn that started here; valid after done
 }
 
 // Done returns a channel that is closed when the turn has ended.
@@ -146,10 +143,12 @@ func (x *Turn) Done() <-chan struct{} { return x.done }
 func (x *Turn) Report() *Report {
 	select {
 	case <-x.done:
-		return x.report
+		if x.report.ID != "" && x.report.Rests() {
+			return &x.report
+		}
 	default:
-		return nil
 	}
+	return nil
 }
 
 // Wait waits until the turn has ended and returns its error, as [runner.Runner.Run] yields it. If the context ends
@@ -278,7 +277,8 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 		}()
 		defer cancel(nil)
 		defer close(begun)
-		x.log = make([]*event.Event, 0, 16)
+		sent, stored, reason := false, false, event.FinishReason("")
+		defer func() { t.ends(x, stored, reason) }()
 		for e, err := range events(run, x.backend) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
@@ -286,22 +286,26 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 				}
 				break
 			}
-			if !x.sent {
-				x.sent = true
+			if !sent {
+				sent = true
 				begun <- e
 			}
-			if !e.Partial {
-				if x.log = append(x.log, e); len(x.log) == 1 {
-					t.changes.changed(x.key)
-				}
+			if !e.Partial && !stored {
+				stored = true
+				t.changes.changed(x.key)
+			}
+			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
+				x.report.Apply(e)
 			}
 			logAdoption(t.logger, x, e)
+			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
+				reason = end.FinishReason
+			}
 		}
-		refused := x.left() || len(x.log) == 0 && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		refused := x.left() || !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
 			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}
-		t.ends(x)
 	}()
 	return x, begun, nil
 }
@@ -312,24 +316,9 @@ func (x *Turn) left() bool {
 	return errors.Is(x.err, runner.ErrLeft) || errors.Is(x.err, session.ErrStopped)
 }
 
-// ends makes the report of a turn from what it has stored, and tells the observer how it has ended. CancelIf reports
-// canceled turns.
-func (r *registry) ends(x *Turn) {
-	log := x.log
-	x.log = nil
-	rep, reason := &Report{}, event.FinishReason("")
-	for _, e := range log {
-		if _, begins := e.Data.(*event.User); begins || rep.ID != "" {
-			rep.Apply(e)
-		}
-		if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
-			reason = end.FinishReason
-		}
-	}
-	if rep.ID != "" && rep.Rests() {
-		x.report = rep
-	}
-	if r.observer == nil || len(log) == 0 || errors.Is(x.err, ErrCanceled) {
+// ends reports to the observer how a turn that stored something has ended. CancelIf reports canceled turns.
+func (r *registry) ends(x *Turn, stored bool, reason event.FinishReason) {
+	if r.observer == nil || !stored || errors.Is(x.err, ErrCanceled) {
 		return
 	}
 	ctx, outcome := context.Background(), State(session.StatusAt(reason))
