@@ -20,7 +20,7 @@ func Check(schema json.RawMessage) error {
 
 // compile returns a schema as decoded JSON, and compiled. It reads no other schema from files or the network.
 func compile(schema json.RawMessage) (doc any, compiled *jsonschema.Schema, err error) {
-	if _, err := plainjson.Strict(schema, maxLevels); err != nil && !errors.Is(err, plainjson.ErrTwice) {
+	if _, err := plainjson.Strict(bytes.ToValidUTF8(schema, []byte("?")), maxLevels); err != nil && !errors.Is(err, plainjson.ErrTwice) {
 		return nil, nil, err // also for a number that the library cannot represent
 	}
 	if doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(schema)); err != nil {

@@ -47,6 +47,7 @@ func TestHugeExponents(t *testing.T) {
 		require.ErrorContains(t, schema.Fits(form, json.RawMessage(`{"a":`+number+`}`)), "more than three digits")
 	}
 	require.NoError(t, v.Validate(json.RawMessage(`{"a":1e+0400}`)))
+	require.NoError(t, schema.Check(json.RawMessage("{\"description\":\"caf\xe9\"}")))
 	for _, keyword := range []string{`"multipleOf":1e-100000000000`, `"minimum":1e10000000000`} {
 		require.ErrorContains(t, schema.Check(json.RawMessage(`{"properties":{"a":{`+keyword+`}}}`)), "more than three digits")
 	}

@@ -324,25 +324,35 @@ func (a *attempt) answerInReasoning() string {
 }
 
 // fitted returns the arguments of a call in the form that its tool takes, if what the model wrote has one meaning. It
-// removes an object around them ([innerArguments]). The name of a parameter loses the tokens of a template after it, if
-// the tool takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a
-// bare schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
-// removes the placeholder.
+// removes an object that models copy around them, whose only member is arguments, parameters or the like, or which also
+// names the tool. The tool must have no parameters with these names, and those within, or its schema must refuse the
+// object and allow what is within.
 func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
-	var given map[string]json.RawMessage
-	if len(args) > 1<<20 || !hasOneMeaning(args) || json.Unmarshal([]byte(args), &given) != nil {
+	if len(args) > 1<<20 {
 		return args
 	}
 	takes := cmp.Or(schema.ReadShape(parameters), &schema.Shape{})
+	if inner, named := innerArguments(tool, args, takes, parameters); inner != "" {
+		inner = fittedObject(inner, takes, bare)
+		if named || schema.Fits(parameters, json.RawMessage(args)) != nil && schema.Fits(parameters, json.RawMessage(inner)) == nil {
+			return inner
+		}
+	}
+	return fittedObject(args, takes, bare)
+}
+
+// fittedObject changes the members of an object. The name of a parameter loses the tokens of a template after it, if the
+// tool takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a bare
+// schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
+// removes the placeholder.
+func fittedObject(args string, takes *schema.Shape, bare bool) string {
+	given := membersOf(args)
 	changed := false
 	if _, filled := given[placeholder]; filled && bare && len(takes.Members) == 0 {
 		delete(given, placeholder)
 		changed = true
 	} else if len(takes.Members) == 0 {
 		return args
-	}
-	if inner, members := innerArguments(tool, args, given, takes, parameters); members != nil {
-		args, given = inner, members
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		at := strings.IndexByte(key, '<')
@@ -360,42 +370,49 @@ func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 	return args
 }
 
+// membersOf returns the members of an object that all programs read alike, or nil.
+func membersOf(object string) (members map[string]json.RawMessage) {
+	if hasOneMeaning(object) {
+		_ = json.Unmarshal([]byte(object), &members)
+	}
+	return members
+}
+
 // hasOneMeaning reports whether all programs read the same in a JSON value: it is UTF-8, and no key comes twice.
 func hasOneMeaning(value string) bool {
 	_, err := schema.Decode(json.RawMessage(value))
 	return err == nil
 }
 
-// innerArguments returns the arguments within an object that models copy around them, or nil: the object's only member is
-// arguments, parameters or the like, or it also names the tool. The tool must have no parameters with these names, and
-// the parameters within, or its schema must refuse the object and allow what is within.
-func innerArguments(tool, args string, given map[string]json.RawMessage, takes *schema.Shape, parameters json.RawMessage) (inner string, members map[string]json.RawMessage) {
+// innerArguments returns the object within an object that may be around arguments, or "". named reports that the tool has
+// the parameters within by name, and none with the names around them.
+func innerArguments(tool, args string, takes *schema.Shape, parameters json.RawMessage) (inner string, named bool) {
+	given := membersOf(args)
 	within, wrappers := memberOf(given, argumentKeys)
 	name, names := memberOf(given, nameKeys)
-	if wrappers != 1 || names > 1 || wrappers+names != len(given) || names == 1 && string(name) != quote(tool) {
-		return "", nil
+	if len(takes.Members) == 0 || wrappers != 1 || names > 1 || wrappers+names != len(given) || names == 1 && string(name) != quote(tool) {
+		return "", false
 	}
-	named := !takes.Open
+	named = !takes.Open
+	refers := bytes.Contains(parameters, []byte(`"$ref"`)) || bytes.Contains(parameters, []byte(`Ref"`))
 	for key := range given {
 		if takes.Members[key] != nil {
-			return "", nil
+			return "", false
 		}
-		named = named && !bytes.Contains(parameters, []byte(quote(key))) // a reference may name it
+		named = named && !(refers && bytes.Contains(parameters, []byte(quote(key)))) && !slices.Contains(takes.Required, key)
 	}
 	text := ""
 	if inner = string(within); json.Unmarshal(within, &text) == nil {
 		inner = text
 	}
-	if !isObject(inner) || !hasOneMeaning(inner) || json.Unmarshal([]byte(inner), &members) != nil {
-		return "", nil
+	members := membersOf(inner)
+	if members == nil {
+		return "", false
 	}
 	for key := range members {
 		named = named && takes.Members[key] != nil
 	}
-	if named || schema.Fits(parameters, json.RawMessage(args)) != nil && schema.Fits(parameters, json.RawMessage(inner)) == nil {
-		return inner, members
-	}
-	return "", nil
+	return inner, named
 }
 
 // fit changes the members of an object to the form that a tool takes, and reports whether it has changed one. It

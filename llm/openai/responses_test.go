@@ -202,6 +202,7 @@ func TestResponsesStreams(t *testing.T) {
 		"wrapped":                  {body: `{"code":0,"data":{"object":"response","status":"completed","output":[` + message + `]}}`, text: "Hello", finish: llm.FinishStop},
 		"an ending in details":     {body: `{"object":"response","status":"completed","output":[` + message + `],"incomplete_details":{"reason":"max_output_tokens"}}`, text: "Hello", finish: llm.FinishLength},
 		"details that are empty":   {body: `{"object":"response","status":"completed","output":[` + message + `],"incomplete_details":""}`, text: "Hello", finish: llm.FinishStop},
+		"cut off before all":       {body: `{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, finish: llm.FinishLength},
 		"a type of its own":        {body: `{"type":"response","object":"response","status":"completed","output":[` + message + `]}`, text: "Hello", finish: llm.FinishStop},
 		"a call that never came":   {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"1","call_id":"c","name":"f","arguments":""}}`, completed), code: llm.CodeTruncated, retry: true},
 		"a call without arguments": {body: events(`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"1","call_id":"c","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.done","item_id":"1","output_index":0,"arguments":""}`, completed), calls: 1, finish: llm.FinishToolCalls},

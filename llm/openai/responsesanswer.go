@@ -153,7 +153,8 @@ type (
 // whole reports whether an event of no type of the API is a complete response.
 func (ev *responsesEvent) whole() bool {
 	var items []json.RawMessage
-	return ev.Type == "" && ev.Object == "response" || json.Unmarshal(ev.Output, &items) == nil && len(items) > 0
+	listed := json.Unmarshal(ev.Output, &items) == nil && items != nil
+	return listed && len(items) > 0 || ev.Type == "" && (listed || ev.Object == "response")
 }
 
 // UnmarshalJSON also reads a text in place of the parts.

@@ -304,6 +304,10 @@ func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.User.Revoked() {
+		out()
+		return nil, nil, access.ErrRevoked
+	}
 	ctx := context.WithoutCancel(c.R.Context())
 	c.handler.config.Guard.Observer().Streams(ctx, c.handler.config.Name, 1)
 	s = access.NewStream(c.R.Context(), c.W, 0)
