@@ -268,7 +268,7 @@ func TestAddedItems(t *testing.T) {
 	require.Equal(t, "Done: refunded 7", r.text(), "what was added decides nothing")
 	large := user(strings.Repeat("x", 1<<20-20))
 	add(large, large)
-	r = w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
+	w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
 	require.Equal(t, 400, w.call("POST", items, map[string]any{"items": []any{large, large}}, nil), "the state has them all")
 }
 

@@ -372,7 +372,7 @@ func TestResponsesFields(t *testing.T) {
 	require.Equal(t, "instructions, max_output_tokens, novelty, reasoning, temperature, truncation, include[0], text.verbosity, input[0]", got.Header.Get("Arbor-Ignored"))
 	got = w.respond(says([]any{map[string]any{"role": "system", "content": "hello"}})).is(t, http.StatusOK, "a prompt that is only the system's")
 	require.Empty(t, got.Header.Get("Arbor-Ignored"))
-	got = w.respond(says([]any{map[string]any{"role": "system", "content": "Be terse."}}, "previous_response_id", got.Response.ID)).is(t, http.StatusBadRequest, "later, the words of the system are no prompt")
+	w.respond(says([]any{map[string]any{"role": "system", "content": "Be terse."}}, "previous_response_id", got.Response.ID)).is(t, http.StatusBadRequest, "later, the words of the system are no prompt")
 	for path, body := range map[string]map[string]any{
 		"tools[0].type":        says("hi", "tools", []any{map[string]any{"type": "web_search"}}),
 		"tool_choice":          says("hi", "tool_choice", "required"),
