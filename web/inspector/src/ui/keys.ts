@@ -2,7 +2,7 @@
 // first say, and one within another before that. Single letters do nothing in fields, and nothing at
 // all where they are switched off.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { store, stored } from "../stored.js";
 
 /** What a key does. It returns false if it does not apply now, so that others may have the key. */
@@ -40,7 +40,8 @@ export function useKeys(keys: Keys, alone = false): void {
   const given = useRef<ReturnType<typeof give> | undefined>(undefined);
   given.current ??= give(keys, alone);
   given.current.keys = keys;
-  useEffect(() => given.current!.take, []);
+  // A layout effect: another one would not take the keys back if the view is closed before it is painted.
+  useLayoutEffect(() => given.current!.take, []);
 }
 
 export interface Command {
