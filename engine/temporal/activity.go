@@ -124,7 +124,7 @@ func (e *Engine) deny(ctx context.Context, at position) (outcome, error) {
 		var denied []runner.Decision
 		for _, c := range state.Asked {
 			if slices.Contains(at.Deny, c.At) {
-				denied = append(denied, runner.Decision{CallID: c.ID, RelayID: c.Relay, Reason: "nobody decided in time", By: "timeout"})
+				denied = append(denied, runner.Decision{CallID: c.ID, RelayID: c.Relay, Reason: "no decision came in time", By: "timeout"})
 			}
 		}
 		if len(denied) == 0 {

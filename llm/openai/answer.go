@@ -331,22 +331,21 @@ func fitted(tool, args string, parameters json.RawMessage, bare bool) string {
 	if len(args) > 1<<20 {
 		return args
 	}
-	takes := cmp.Or(schema.ReadShape(parameters), &schema.Shape{})
-	if inner, named := innerArguments(tool, args, takes, parameters); inner != "" {
-		inner = fittedObject(inner, takes, bare)
+	takes, given := cmp.Or(schema.ReadShape(parameters), &schema.Shape{}), membersOf(args)
+	if inner, members, named := innerArguments(tool, given, takes, parameters); members != nil {
+		inner = fittedObject(inner, members, takes, bare)
 		if named || schema.Fits(parameters, json.RawMessage(args)) != nil && schema.Fits(parameters, json.RawMessage(inner)) == nil {
 			return inner
 		}
 	}
-	return fittedObject(args, takes, bare)
+	return fittedObject(args, given, takes, bare)
 }
 
-// fittedObject changes the members of an object. The name of a parameter loses the tokens of a template after it, if the
+// fittedObject returns an object whose members it may change. The name of a parameter loses the tokens of a template after it, if the
 // tool takes only parameters that it names. Otherwise it changes only the values of parameters. If the model got a bare
 // schema, which has texts in place of objects and of lists of types, it also changes what is within the values, and
 // removes the placeholder.
-func fittedObject(args string, takes *schema.Shape, bare bool) string {
-	given := membersOf(args)
+func fittedObject(args string, given map[string]json.RawMessage, takes *schema.Shape, bare bool) string {
 	changed := false
 	if _, filled := given[placeholder]; filled && bare && len(takes.Members) == 0 {
 		delete(given, placeholder)
@@ -384,20 +383,19 @@ func hasOneMeaning(value string) bool {
 	return err == nil
 }
 
-// innerArguments returns the object within an object that may be around arguments, or "". named reports that the tool has
-// the parameters within by name, and none with the names around them.
-func innerArguments(tool, args string, takes *schema.Shape, parameters json.RawMessage) (inner string, named bool) {
-	given := membersOf(args)
+// innerArguments returns the object within an object that may be around arguments, and its members, or nil. named reports
+// that the tool has parameters with the names within, and no parameter with a name around them.
+func innerArguments(tool string, given map[string]json.RawMessage, takes *schema.Shape, parameters json.RawMessage) (inner string, members map[string]json.RawMessage, named bool) {
 	within, wrappers := memberOf(given, argumentKeys)
 	name, names := memberOf(given, nameKeys)
 	if len(takes.Members) == 0 || wrappers != 1 || names > 1 || wrappers+names != len(given) || names == 1 && string(name) != quote(tool) {
-		return "", false
+		return "", nil, false
 	}
 	named = !takes.Open
 	refers := bytes.Contains(parameters, []byte(`"$ref"`)) || bytes.Contains(parameters, []byte(`Ref"`))
 	for key := range given {
 		if takes.Members[key] != nil {
-			return "", false
+			return "", nil, false
 		}
 		named = named && !(refers && bytes.Contains(parameters, []byte(quote(key)))) && !slices.Contains(takes.Required, key)
 	}
@@ -405,14 +403,11 @@ func innerArguments(tool, args string, takes *schema.Shape, parameters json.RawM
 	if inner = string(within); json.Unmarshal(within, &text) == nil {
 		inner = text
 	}
-	members := membersOf(inner)
-	if members == nil {
-		return "", false
-	}
+	members = membersOf(inner)
 	for key := range members {
 		named = named && takes.Members[key] != nil
 	}
-	return inner, named
+	return inner, members, named
 }
 
 // fit changes the members of an object to the form that a tool takes, and reports whether it has changed one. It

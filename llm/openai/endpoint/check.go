@@ -118,7 +118,7 @@ var rules = sync.OnceValue(func() (r ruleBook) {
 func jsonObject(v any) error {
 	text, ok := v.(string)
 	if raw := strings.TrimSpace(text); ok && (!strings.HasPrefix(raw, "{") || !json.Valid([]byte(raw))) {
-		return errors.New("it is none")
+		return errors.New("the text is not a JSON object")
 	}
 	return nil
 }

@@ -29,11 +29,11 @@ func (c *checker) tools(w *wireRequest) {
 		c.addf("tool_choice", "%v", err)
 	} else {
 		if choice := string(req.ToolChoice); !req.ToolChoice.Mode() && !names[choice] {
-			c.addf("tool_choice", "%q is none of the tools", choice)
+			c.addf("tool_choice", "the request has no tool %q", choice)
 		}
 		for _, name := range req.Allowed {
 			if !names[name] {
-				c.addf("tool_choice", "%q is none of the tools", name)
+				c.addf("tool_choice", "the request has no tool %q", name)
 			}
 		}
 	}
