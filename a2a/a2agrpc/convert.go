@@ -47,8 +47,11 @@ func decodeRequest[V any](m proto.Message) (*V, error) {
 // unknown kinds by notes.
 func decodeAnswer[V any](m proto.Message) (*V, error) {
 	v := new(V)
-	var answer any
 	data, err := protojson.Marshal(m)
+	if err == nil && json.Unmarshal(data, v) == nil { // most answers are valid
+		return v, nil
+	}
+	var answer any
 	if err == nil {
 		err = plainjson.Unmarshal(data, &answer)
 	}
@@ -56,6 +59,7 @@ func decodeAnswer[V any](m proto.Message) (*V, error) {
 		data, err = sdkjson.Of[V]().Mend(answer)
 	}
 	if err == nil {
+		v = new(V)
 		err = json.Unmarshal(data, v)
 	}
 	if err != nil {
