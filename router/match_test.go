@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/router"
 )
 
@@ -202,6 +203,8 @@ func TestNewReportsEverything(t *testing.T) {
 	}
 	_, err = router.ModelIntent(nil, []router.Label{{Name: "a"}, {Name: "b"}}, nil)
 	require.ErrorContains(t, err, "model")
+	_, err = modelIntent(t, scripted.Always("m", scripted.Reply(scripted.Text("x")))).Classify(t.Context(), router.Input{Text: "hello"})
+	require.ErrorContains(t, err, "only by a router")
 }
 
 func TestDesk(t *testing.T) {

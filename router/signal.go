@@ -281,8 +281,9 @@ type Label struct{ Name, Description string }
 // probabilities. The request has a temperature of 0, at most 64 tokens, and the 20 likeliest tokens at each place. For
 // an endpoint that refuses one of these settings, change can alter them; change may be nil.
 //
-// A model takes longer than the default of 50 ms. Therefore [New] requires that the classifier is wrapped in
-// [Within]. The deadline also holds for a model that ignores its context.
+// Only a router can call it, in a turn or in [Router.Explain]. A model takes longer than the default of 50 ms. Therefore
+// [New] requires that the classifier is wrapped in [Within]. The deadline also holds for a model that ignores its
+// context.
 func ModelIntent(model llm.Model, labels []Label, change func(*llm.Settings)) (Classifier, error) {
 	c := &byModel{model: model, change: change}
 	for i, l := range labels {
@@ -315,6 +316,9 @@ func (c *byModel) Kind() Kind       { return KindIntent }
 func (c *byModel) Labels() []string { return c.labels }
 
 func (c *byModel) Classify(ctx context.Context, in Input) ([]Score, error) {
+	if in.ask == nil {
+		return nil, errors.New("a model is asked for an intent only by a router")
+	}
 	var cold float64
 	settings := llm.Settings{Temperature: &cold, MaxTokens: 64, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff}
 	if c.change != nil {
