@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -97,7 +98,7 @@ func (e *Event) payloadJSON() (payload []byte, err error) {
 }
 
 func isControl(typ string) bool {
-	return typ == (*Continue)(nil).EventType() || typ == (*Finish)(nil).EventType()
+	return typ == (*Continue)(nil).eventType() || typ == (*Finish)(nil).eventType()
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. The fields id, seq and time may be missing. An event of an unknown
@@ -196,12 +197,7 @@ func (u *Usage) Counted() llm.Usage {
 // isEnvelopeField reports whether a field belongs to the envelope. It ignores case, as package json does when it
 // decodes.
 func isEnvelopeField(name string) bool {
-	for _, f := range envelopeFields {
-		if strings.EqualFold(f, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(envelopeFields, func(f string) bool { return strings.EqualFold(f, name) })
 }
 
 // withoutEnvelope returns the fields of a JSON object that do not belong to the envelope, in their order and without

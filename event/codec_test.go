@@ -33,7 +33,7 @@ func decode(t testing.TB, s string) *event.Event {
 
 func TestEventRoundTrip(t *testing.T) {
 	for _, data := range sessiontest.Payloads() {
-		t.Run(data.EventType(), func(t *testing.T) {
+		t.Run((&event.Event{Data: data}).Type(), func(t *testing.T) {
 			in := &event.Event{Seq: 7, ID: "e7", TurnID: "t1", RunID: "r1", Scope: "c1", ParentID: "r0:harness_end", Agent: "billing",
 				Path: "support/billing", Time: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Partial: true, Attempt: 2, Data: data}
 			first := encode(t, in)

@@ -2,6 +2,7 @@ package event
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -63,11 +64,7 @@ func publicMessage(code, message string) string {
 
 // HandoffOver reports whether a status is final, so that the handoff has ended.
 func HandoffOver(status string) bool {
-	switch status {
-	case "completed", "ended", "cancelled", "failed":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"completed", "ended", "cancelled", "failed"}, status)
 }
 
 // The codes of notices that programs depend on.

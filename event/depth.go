@@ -94,7 +94,7 @@ func Bound(data Data) (Data, *Notice) {
 			c := reflect.New(given.Type().Elem())
 			c.Elem().Set(given.Elem())
 			given, data = c, c.Interface().(Data)
-			notice = &Notice{Code: NoticeTooDeep, Message: fmt.Sprintf("JSON of the event %s was nested deeper than %d levels and is kept as text", data.EventType(), MaxDepth)}
+			notice = &Notice{Code: NoticeTooDeep, Message: fmt.Sprintf("JSON of the event %s was nested deeper than %d levels and is kept as text", data.eventType(), MaxDepth)}
 		}
 		given.Elem().Field(i).Set(reflect.ValueOf(bounded))
 	}

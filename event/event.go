@@ -83,5 +83,5 @@ func (e *Event) Type() string {
 	if e.Data == nil {
 		return ""
 	}
-	return e.Data.EventType()
+	return e.Data.eventType()
 }

@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 
 	"github.com/agentarbor/arbor/llm"
@@ -9,66 +10,55 @@ import (
 
 // Data is the payload of an event: a pointer to one of the types in this file. Other packages cannot implement it.
 //
-// A new type of stored event needs a struct, a name, an entry in stored, and the two methods below. Tests name the
+// A new type of stored event needs a struct, a name, an entry in stored, and the method below. Tests name the
 // pages and renderers that must know it.
 type Data interface {
-	// EventType returns the value of the JSON field "type".
-	EventType() string
-	eventData()
+	// eventType returns the value of the JSON field "type".
+	eventType() string
 }
 
 // stored lists the payloads that have a JSON form. An event of another type is read as [Unknown].
-var stored = [...]struct {
-	name  string
-	empty func() Data
-}{
-	{TypeUser, empty[User]},
-	{TypeHarnessStart, empty[HarnessStart]},
-	{TypeText, empty[Text]},
-	{TypeReasoning, empty[Reasoning]},
-	{TypeToolCall, empty[ToolCall]},
-	{TypeToolProgress, empty[ToolProgress]},
-	{TypeToolResult, empty[ToolResult]},
-	{TypeRelay, empty[Relay]},
-	{TypeRelayResolved, empty[RelayResolved]},
-	{TypeTransfer, empty[Transfer]},
-	{TypeRoute, empty[Route]},
-	{TypeHandoffStatus, empty[HandoffStatus]},
-	{TypeState, empty[State]},
-	{TypeFile, empty[File]},
-	{TypeUsage, empty[Usage]},
-	{TypeRemoteTask, empty[RemoteTask]},
-	{TypeCompaction, empty[Compaction]},
-	{TypeNotice, empty[Notice]},
-	{TypeDiscard, empty[Discard]},
-	{TypeError, empty[Failure]},
-	{TypeHarnessEnd, empty[HarnessEnd]},
+var stored = [...]Data{
+	(*User)(nil),
+	(*HarnessStart)(nil),
+	(*Text)(nil),
+	(*Reasoning)(nil),
+	(*ToolCall)(nil),
+	(*ToolProgress)(nil),
+	(*ToolResult)(nil),
+	(*Relay)(nil),
+	(*RelayResolved)(nil),
+	(*Transfer)(nil),
+	(*Route)(nil),
+	(*HandoffStatus)(nil),
+	(*State)(nil),
+	(*File)(nil),
+	(*Usage)(nil),
+	(*RemoteTask)(nil),
+	(*Compaction)(nil),
+	(*Notice)(nil),
+	(*Discard)(nil),
+	(*Failure)(nil),
+	(*HarnessEnd)(nil),
 }
 
 // Types returns the types of stored events: the values of the JSON field "type".
 func Types() []string {
 	names := make([]string, len(stored))
-	for i := range stored {
-		names[i] = stored[i].name
+	for i, d := range stored {
+		names[i] = d.eventType()
 	}
 	return names
 }
 
 // New returns an empty payload of a stored type, or nil if the type is unknown.
 func New(typ string) Data {
-	for i := range stored {
-		if stored[i].name == typ {
-			return stored[i].empty()
+	for _, d := range stored {
+		if d.eventType() == typ {
+			return reflect.New(reflect.TypeOf(d).Elem()).Interface().(Data)
 		}
 	}
 	return nil
-}
-
-func empty[T any, P interface {
-	*T
-	Data
-}]() Data {
-	return P(new(T))
 }
 
 // The values of the JSON field "type".
@@ -336,52 +326,27 @@ type (
 	}
 )
 
-func (*User) EventType() string          { return TypeUser }
-func (*HarnessStart) EventType() string  { return TypeHarnessStart }
-func (*Text) EventType() string          { return TypeText }
-func (*Reasoning) EventType() string     { return TypeReasoning }
-func (*ToolCall) EventType() string      { return TypeToolCall }
-func (*ToolProgress) EventType() string  { return TypeToolProgress }
-func (*ToolResult) EventType() string    { return TypeToolResult }
-func (*Relay) EventType() string         { return TypeRelay }
-func (*RelayResolved) EventType() string { return TypeRelayResolved }
-func (*Transfer) EventType() string      { return TypeTransfer }
-func (*Route) EventType() string         { return TypeRoute }
-func (*HandoffStatus) EventType() string { return TypeHandoffStatus }
-func (*State) EventType() string         { return TypeState }
-func (*File) EventType() string          { return TypeFile }
-func (*Usage) EventType() string         { return TypeUsage }
-func (*RemoteTask) EventType() string    { return TypeRemoteTask }
-func (*Compaction) EventType() string    { return TypeCompaction }
-func (*Notice) EventType() string        { return TypeNotice }
-func (*Discard) EventType() string       { return TypeDiscard }
-func (*Failure) EventType() string       { return TypeError }
-func (*HarnessEnd) EventType() string    { return TypeHarnessEnd }
-func (u *Unknown) EventType() string     { return u.Type }
-func (*Continue) EventType() string      { return "continue" }
-func (*Finish) EventType() string        { return "finish" }
-
-func (*User) eventData()          {}
-func (*HarnessStart) eventData()  {}
-func (*Text) eventData()          {}
-func (*Reasoning) eventData()     {}
-func (*ToolCall) eventData()      {}
-func (*ToolProgress) eventData()  {}
-func (*ToolResult) eventData()    {}
-func (*Relay) eventData()         {}
-func (*RelayResolved) eventData() {}
-func (*Transfer) eventData()      {}
-func (*Route) eventData()         {}
-func (*HandoffStatus) eventData() {}
-func (*State) eventData()         {}
-func (*File) eventData()          {}
-func (*Usage) eventData()         {}
-func (*RemoteTask) eventData()    {}
-func (*Compaction) eventData()    {}
-func (*Notice) eventData()        {}
-func (*Discard) eventData()       {}
-func (*Failure) eventData()       {}
-func (*HarnessEnd) eventData()    {}
-func (*Unknown) eventData()       {}
-func (*Continue) eventData()      {}
-func (*Finish) eventData()        {}
+func (*User) eventType() string          { return TypeUser }
+func (*HarnessStart) eventType() string  { return TypeHarnessStart }
+func (*Text) eventType() string          { return TypeText }
+func (*Reasoning) eventType() string     { return TypeReasoning }
+func (*ToolCall) eventType() string      { return TypeToolCall }
+func (*ToolProgress) eventType() string  { return TypeToolProgress }
+func (*ToolResult) eventType() string    { return TypeToolResult }
+func (*Relay) eventType() string         { return TypeRelay }
+func (*RelayResolved) eventType() string { return TypeRelayResolved }
+func (*Transfer) eventType() string      { return TypeTransfer }
+func (*Route) eventType() string         { return TypeRoute }
+func (*HandoffStatus) eventType() string { return TypeHandoffStatus }
+func (*State) eventType() string         { return TypeState }
+func (*File) eventType() string          { return TypeFile }
+func (*Usage) eventType() string         { return TypeUsage }
+func (*RemoteTask) eventType() string    { return TypeRemoteTask }
+func (*Compaction) eventType() string    { return TypeCompaction }
+func (*Notice) eventType() string        { return TypeNotice }
+func (*Discard) eventType() string       { return TypeDiscard }
+func (*Failure) eventType() string       { return TypeError }
+func (*HarnessEnd) eventType() string    { return TypeHarnessEnd }
+func (u *Unknown) eventType() string     { return u.Type }
+func (*Continue) eventType() string      { return "continue" }
+func (*Finish) eventType() string        { return "finish" }

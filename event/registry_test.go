@@ -17,13 +17,13 @@ import (
 )
 
 // structs returns the payload types of package event that can be stored, by the names of
-// their Go types: all with the method EventType besides the control values and Unknown.
+// their Go types: all with the method eventType besides the control values and Unknown.
 func structs(t *testing.T) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), "payload.go", nil, 0)
 	require.NoError(t, err)
 	var names []string
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "EventType" {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "eventType" {
 			name := f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
 			if name != "Continue" && name != "Finish" && name != "Unknown" {
 				names = append(names, name)
@@ -38,7 +38,7 @@ func TestEveryTypeIsListed(t *testing.T) {
 	var listed []string
 	for _, typ := range event.Types() {
 		d := event.New(typ)
-		require.Equal(t, typ, d.EventType())
+		require.Equal(t, typ, (&event.Event{Data: d}).Type())
 		listed = append(listed, reflect.TypeOf(d).Elem().Name())
 	}
 	require.ElementsMatch(t, structs(t), listed)
@@ -50,7 +50,7 @@ func TestEveryTypeIsListed(t *testing.T) {
 func TestEveryTypeHasAnExample(t *testing.T) {
 	tried := make(map[string]bool)
 	for _, data := range sessiontest.Payloads() {
-		tried[data.EventType()] = true
+		tried[(&event.Event{Data: data}).Type()] = true
 	}
 	for _, typ := range event.Types() {
 		require.True(t, tried[typ], "sessiontest.Payloads has no %s", typ)

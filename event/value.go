@@ -35,9 +35,7 @@ func EncodeJSON(v any) json.RawMessage {
 }
 
 // Marshal is json.Marshal without HTML escapes, so that raw JSON in v stays unchanged.
-func Marshal(v any) ([]byte, error) {
-	return plainjson.Marshal(v)
-}
+func Marshal(v any) ([]byte, error) { return plainjson.Marshal(v) }
 
 // OutputText returns a tool's output as the text that a model reads: the content of a JSON string, or the JSON of any
 // other value.

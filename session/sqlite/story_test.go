@@ -23,7 +23,7 @@ func odd() (events []*event.Event) {
 		if id == "" {
 			id = fmt.Sprint("odd", seq)
 		}
-		if data.EventType() == event.TypeUser {
+		if (&event.Event{Data: data}).Type() == event.TypeUser {
 			turn = run
 		}
 		events = append(events, &event.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, ParentID: parent, Agent: "agent-of-" + run,
