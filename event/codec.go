@@ -74,7 +74,7 @@ func (e *Event) payloadJSON() (payload []byte, err error) {
 	switch u, unknown := e.Data.(*Unknown); {
 	case e.Data == nil || reflect.ValueOf(e.Data).IsNil():
 		return nil, errors.New("event: an event without payload has no JSON form")
-	case isControl(e.Type()):
+	case slices.Contains(controls, e.Type()):
 		return nil, fmt.Errorf("event: a %s event is a control value: it is never stored and has no JSON form", e.Type())
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
@@ -97,9 +97,8 @@ func (e *Event) payloadJSON() (payload []byte, err error) {
 	return payload, nil
 }
 
-func isControl(typ string) bool {
-	return typ == (*Continue)(nil).eventType() || typ == (*Finish)(nil).eventType()
-}
+// controls are the types of control values.
+var controls = []string{(*Continue)(nil).eventType(), (*Finish)(nil).eventType()}
 
 // UnmarshalJSON reads the output of MarshalJSON. The fields id, seq and time may be missing. An event of an unknown
 // type becomes an [Unknown]. After an error, the event is unchanged.
@@ -111,7 +110,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	if env.Type == "" {
 		return errors.New(`event: the field "type" is missing or empty`)
 	}
-	if isControl(env.Type) {
+	if slices.Contains(controls, env.Type) {
 		return fmt.Errorf("event: a %s event is a control value and has no JSON form", env.Type)
 	}
 	decoded := Event{Seq: env.Seq, ID: env.ID, TurnID: env.TurnID, RunID: env.RunID, Scope: env.Scope, ParentID: env.ParentID,
