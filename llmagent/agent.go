@@ -53,7 +53,7 @@ type Agent struct {
 
 	own   *kit      // the agent's tools without those of sets
 	kits  *sync.Map // *agent.Node → *kit: the agent's tools with those of sets, as of the last step
-	lists *sync.Map // the index of a set → *tools.Registry: the last list of the set
+	lists *lastLists
 }
 
 // New returns an agent. The error names the agent and everything that is wrong with it. When the tree is built, the
@@ -84,7 +84,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 
 // configure applies options, and returns all errors in the configuration.
 func (a *Agent) configure(opts []Option) []error {
-	a.parallel, a.maxTools, a.kits, a.lists = 8, DefaultMaxTools, new(sync.Map), new(sync.Map)
+	a.parallel, a.maxTools, a.kits, a.lists = 8, DefaultMaxTools, new(sync.Map), new(lastLists)
 	for i, o := range opts {
 		if o == nil {
 			a.problems = append(a.problems, fmt.Errorf("option %d is nil", i))
@@ -92,7 +92,8 @@ func (a *Agent) configure(opts []Option) []error {
 		}
 		o(a)
 	}
-	errs := append(a.problems, a.configureTransfers()...)
+	form, errs := a.transferOptions.configure(a.settings.ToolChoice == agent.TransferTool)
+	a.form, errs = form, append(a.problems, errs...)
 	a.children = agent.AgentsOf(a.properties.Edges)
 	errs = append(errs, a.checkOptions()...)
 	var wrong []error

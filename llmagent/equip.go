@@ -65,7 +65,7 @@ func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*kit, []string, er
 		}
 	}
 	var k *kit
-	held := a.held(from)
+	held := a.lists.held(from)
 	if last, ok := a.kits.Load(n); ok && slices.Equal(last.(*kit).registries, from) && slices.Equal(last.(*kit).held, held) {
 		k = last.(*kit)
 	} else {
@@ -101,13 +101,16 @@ func list(ctx context.Context, a *Agent) ([]*tools.Registry, []error) {
 	return from, errs
 }
 
+// lastLists are the last lists of an agent's sets: the index of a set → *tools.Registry.
+type lastLists struct{ sync.Map }
+
 // held keeps the lists of the sets, and returns for each set without a list now the last one that it had.
-func (a *Agent) held(from []*tools.Registry) []*tools.Registry {
+func (l *lastLists) held(from []*tools.Registry) []*tools.Registry {
 	held := make([]*tools.Registry, len(from))
 	for i, r := range from {
 		if r != nil {
-			a.lists.Store(i, r)
-		} else if last, ok := a.lists.Load(i); ok {
+			l.Store(i, r)
+		} else if last, ok := l.Load(i); ok {
 			held[i] = last.(*tools.Registry)
 		}
 	}

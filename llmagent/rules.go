@@ -25,14 +25,14 @@ func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 	}
 	for _, m := range a.rules.Mistakes(all) {
 		if len(sets) == 0 || !m.Open {
-			problems = append(problems, a.mistakeText(m))
+			problems = append(problems, mistakeText(a.name, m))
 		}
 	}
 	return problems
 }
 
-func (a *Agent) mistakeText(m tools.Mistake) string {
-	return fmt.Sprintf("the tool policy of agent %q has a mistake: %s", a.name, m)
+func mistakeText(agent string, m tools.Mistake) string {
+	return fmt.Sprintf("the tool policy of agent %q has a mistake: %s", agent, m)
 }
 
 // policyTools returns the tools of all agents of the tree that share the agent's policy, their sets, and the first of
@@ -97,11 +97,11 @@ func (a *Agent) forbiddenTools(ctx context.Context, n *agent.Node, all []tools.T
 			info := t.Info()
 			ofSet := !a.own.has(info.Name) && (unknown == nil || !m.Open)
 			if ofSet || slices.Contains(m.About, info.Name) || nearest.Of(m.Tool, []string{info.Name, info.Own}) != "" {
-				refused[info.Name] = a.mistakeText(m)
+				refused[info.Name] = mistakeText(a.name, m)
 			}
 		}
 		if len(refused) > before {
-			problems = append(problems, a.mistakeText(m)+". Calls for which the rule may be meant are refused until the rule is corrected")
+			problems = append(problems, mistakeText(a.name, m)+". Calls for which the rule may be meant are refused until the rule is corrected")
 		}
 	}
 	return refused, problems

@@ -219,7 +219,7 @@ func (a *Agent) withoutShared(ctx context.Context, n *agent.Node, sent *tools.Re
 			continue
 		}
 		from, _ := list(ctx, b)
-		for _, r := range append(from, b.held(from)...) {
+		for _, r := range append(from, b.lists.held(from)...) {
 			for _, name := range r.Names() {
 				owners[name] = b.name
 			}

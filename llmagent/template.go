@@ -198,21 +198,21 @@ type transferOptions struct {
 	oneTool           bool    // one tool for all targets, even with small models
 }
 
-// configureTransfers sets the form of transfers from the options, and returns the errors of the options.
-func (a *Agent) configureTransfers() (problems []error) {
-	chosen := a.settings.ToolChoice == agent.TransferTool
-	switch t := a.transferOptions.tools; {
+// configure returns the form of transfers, and the errors of the options. chosen reports that the agent's settings choose
+// the transfer tool.
+func (w *transferOptions) configure(chosen bool) (form transfer.Form, problems []error) {
+	switch t := w.tools; {
 	case t == transfer.ToolPerTarget && chosen:
 		problems = append(problems, fmt.Errorf("no tool is named %s, the tool choice, because each target has its own tool: choose one of these, or %s", agent.TransferTool, llm.ToolChoiceRequired))
 	case t != 0 && t != transfer.OneTool && t != transfer.ToolPerTarget:
 		problems = append(problems, fmt.Errorf("the option for transfer tools is %d, but must be transfer.OneTool or transfer.ToolPerTarget", t))
 	}
-	a.transferOptions.oneTool = chosen || a.transferOptions.name != "" || a.transferOptions.tools == transfer.OneTool
-	a.form = a.transferOptions.form(cmp.Or(a.transferOptions.tools, transfer.OneTool))
-	if err := tools.CheckName(a.form.Name); err != nil {
+	w.oneTool = chosen || w.name != "" || w.tools == transfer.OneTool
+	form = w.form(cmp.Or(w.tools, transfer.OneTool))
+	if err := tools.CheckName(form.Name); err != nil {
 		problems = append(problems, fmt.Errorf("the transfer tool: %w", err))
 	}
-	return problems
+	return form, problems
 }
 
 func (w transferOptions) form(t transfer.Tools) transfer.Form {
