@@ -20,7 +20,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	got := s.sessions(t, "history", "story")
-	require.Equal(t, `SEQ  TIME                 ACTIVE   WHAT
+	require.Equal(t, `SEQ  TIME (UTC)           ACTIVE   WHAT
 1    2026-03-01 12:00:00  -        user "I was charged twice"
 2    2026-03-01 12:00:00  support  support begins
 6    2026-03-01 12:00:03  support  support answers "One <moment>."; support calls lookup, research
@@ -150,7 +150,7 @@ func TestFork(t *testing.T) {
 	require.Contains(t, s.sessions(t, "export", "none", "--format", "html").out, "Session none")
 
 	list := s.sessions(t, "ls").out
-	require.Regexp(t, `(?m)^ID +EVENTS +CREATED +UPDATED +FORK OF$`, list)
+	require.Regexp(t, `(?m)^ID +EVENTS +CREATED \(UTC\) +UPDATED \(UTC\) +FORK OF$`, list)
 	require.Regexp(t, `(?m)^other +23 .* story at 23$`, list)
 	require.Contains(t, s.sessions(t, "ls", "--json").out, `"parent":"story","parentSeq":23}`)
 

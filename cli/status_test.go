@@ -289,7 +289,7 @@ func TestSessions(t *testing.T) {
 	got = in.run(t, "sessions", "ls", "--limit=-1").exits(t, 2)
 	require.Contains(t, got.err, "the limit of a page is -1")
 	got = in.run(t, "sessions", "ls")
-	require.Regexp(t, `^ID  EVENTS  CREATED              UPDATED\ns1  16      \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, got.out)
+	require.Regexp(t, `^ID  EVENTS  CREATED \(UTC\)        UPDATED \(UTC\)\ns1  16      \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, got.out)
 	require.Regexp(t, `^\{"id":"s1","app":"app","user":"local","events":16,"created":"[^"]+Z","updated":"[^"]+Z"\}\n$`, in.run(t, "sessions", "ls", "--json").out)
 	require.Equal(t, outcome{0, "user: My *line* is slow\nsupport → tech (slow)\ntech: Which router?\nAnd `where`?\nuser: thanks\ntech: Bye.\n", ""},
 		in.run(t, "sessions", "show", "s1"))

@@ -94,7 +94,7 @@ func listHandoffs(f *factory.Factory, cmd *cobra.Command) error {
 		f.Say("no conversation waits for a person")
 		return nil
 	}
-	rows := f.Rows("HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
+	rows := f.Rows("HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE (UTC)\tREASON")
 	for _, h := range all {
 		since := h.Since
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {

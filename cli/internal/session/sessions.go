@@ -73,7 +73,7 @@ func listSessions(ctx context.Context, f *factory.Factory, limit int) error {
 		f.Say("there are no sessions yet")
 		return nil
 	}
-	head, forks := "ID\tEVENTS\tCREATED\tUPDATED", slices.ContainsFunc(all, isFork)
+	head, forks := "ID\tEVENTS\tCREATED (UTC)\tUPDATED (UTC)", slices.ContainsFunc(all, isFork)
 	if forks {
 		head += "\tFORK OF"
 	}

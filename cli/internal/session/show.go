@@ -28,7 +28,7 @@ func showHistory(ctx context.Context, f *factory.Factory, id string) error {
 	if err != nil {
 		return err
 	}
-	rows := f.Rows("SEQ\tTIME\tACTIVE\tWHAT")
+	rows := f.Rows("SEQ\tTIME (UTC)\tACTIVE\tWHAT")
 	for row, err := range sessionform.History(ctx, s.Sessions, s.Info, func(e *event.Event) *event.Event { return e }) {
 		if err != nil {
 			return err
