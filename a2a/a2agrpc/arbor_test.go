@@ -135,7 +135,7 @@ func firstError(events iter.Seq2[sdk.Event, error]) error {
 	return nil
 }
 
-// What a user follows ends when the user's token is revoked; the turn goes on.
+// What a user follows or waits for ends when the user's token is revoked; the turn continues.
 func TestRevoked(t *testing.T) {
 	s, root := newSlow(t)
 	accounts := must.Get(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("ann")}))
@@ -152,6 +152,12 @@ func TestRevoked(t *testing.T) {
 		last = err
 	}
 	require.ErrorIs(t, last, sdk.ErrUnauthenticated)
+	require.NoError(t, accounts.Replace(access.Account{Name: "ann", Token: access.HashToken("ann")}))
+	waits := make(chan error, 1)
+	go func() { waits <- must.Err(c.SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("wait")})) }()
+	<-s.begun
+	require.NoError(t, accounts.Replace())
+	require.ErrorIs(t, <-waits, sdk.ErrUnauthenticated)
 	require.NoError(t, accounts.Replace(access.Account{Name: "ann", Token: access.HashToken("ann")}))
 	close(s.free)
 	for _, err := range c.SubscribeToTask(ctx, nil, &sdk.SubscribeToTaskRequest{ID: res.(*sdk.Task).ID}) {

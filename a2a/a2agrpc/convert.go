@@ -29,17 +29,25 @@ func encode[V, M any, P interface {
 	return m, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
 }
 
-// decodeRequest decodes a request. It refuses values that are nested deeper than JSON requests may be, and parts of
-// unknown kinds, which must not be dropped silently.
+// decodeRequest decodes a request. It refuses what JSON requests may not have either, with the same errors: values that are
+// nested deeper, parts without content, and states and roles that are newer than the generated types.
 func decodeRequest[V any](m proto.Message) (*V, error) {
 	data, err := protojson.Marshal(m)
-	if err != nil {
-		return nil, err
+	var value any
+	if err == nil {
+		value, err = sdkjson.Parse(data)
 	}
-	if _, err := sdkjson.Parse(data); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, sdkjson.Wrong("", err.Error())
 	}
 	v := new(V)
+	if json.Unmarshal(data, v) == nil { // most requests are valid
+		return v, nil
+	}
+	if data, err = sdkjson.Of[V]().Fit(value); err != nil {
+		return nil, err
+	}
+	v = new(V)
 	return v, json.Unmarshal(data, v)
 }
 

@@ -42,6 +42,7 @@ type service struct {
 }
 
 // begin checks the caller, the protocol version and the request, and returns the context and the request for the handler.
+// The context ends when the caller's access is revoked, at the latest when the call ends.
 func begin[Q any](incoming context.Context, s *service, r proto.Message) (context.Context, *a2asrv.CallContext, *Q, error) {
 	md, _ := metadata.FromIncomingContext(incoming)
 	header := make(http.Header, len(md)+1)
@@ -52,6 +53,8 @@ func begin[Q any](incoming context.Context, s *service, r proto.Message) (contex
 	if err != nil {
 		return incoming, nil, nil, s.fail(incoming, err)
 	}
+	ctx, stop := access.UntilRevoked(ctx)
+	context.AfterFunc(incoming, stop)
 	for _, v := range md.Get(sdk.SvcParamVersion) {
 		if !supported(v) {
 			return ctx, nil, nil, s.fail(ctx, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of A2A is not supported over gRPC; use %s", v, sdk.Version)))
@@ -62,7 +65,7 @@ func begin[Q any](incoming context.Context, s *service, r proto.Message) (contex
 	ctx, call := a2asrv.NewCallContext(ctx, s.params(header))
 	req, err := decodeRequest[Q](r)
 	if err != nil {
-		err = s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+		err = s.fail(ctx, err)
 	}
 	return ctx, call, req, err
 }
@@ -74,9 +77,10 @@ func supported(version string) bool {
 	return version == "" || version == "1" || version == string(sdk.Version) || strings.HasPrefix(version, string(sdk.Version)+".")
 }
 
-// fail returns the status of a handler's error, and logs an error that the status hides.
+// fail returns the status of a handler's error, or says that the caller's access was revoked. It logs an error that the
+// status hides.
 func (s *service) fail(ctx context.Context, err error) error {
-	st, hidden := toError(err)
+	st, hidden := toError(cmp.Or(wire.Revoked(ctx), err))
 	if hidden && ctx.Err() == nil {
 		method, _ := grpc.Method(ctx)
 		s.logger.Error("a call failed", "method", method, "error", err)
@@ -135,11 +139,8 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 		return err
 	}
 	defer func() { stream.SetTrailer(extensionTrailer(params)) }()
-	ctx, stop := access.UntilRevoked(ctx)
-	defer stop()
-	over := func() error { return cmp.Or(wire.Revoked(ctx), ctx.Err()) } // the client disconnected, or its access was revoked
 	for e, err := range call(ctx, req) {
-		if err = cmp.Or(over(), err); err != nil {
+		if err = cmp.Or(ctx.Err(), err); err != nil { // the client disconnected, or its access was revoked
 			return s.fail(ctx, err)
 		}
 		message, err := encode[sdk.StreamResponse, pb.StreamResponse](sdk.StreamResponse{Event: e})
@@ -150,7 +151,7 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 			return err
 		}
 	}
-	if err := over(); err != nil {
+	if err := ctx.Err(); err != nil {
 		return s.fail(ctx, err)
 	}
 	return nil
