@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -224,8 +225,13 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server's URL is unknown: set it with WithURL or WithLocalURL")
 	}
 	card, err := h.cardAt(req.Tenant, base)
-	if err == nil && h.card.Signer != nil {
-		err = h.card.Signer.Sign(card) // clients that verify cards check this one instead of the public card
+	if err == nil && h.card.Signer != nil { // clients that verify cards check this one instead of the public card
+		var doc []byte
+		if doc, err = h.renderCard(req.Tenant, base); err == nil {
+			err = json.Unmarshal(doc, &struct {
+				Signatures *[]sdk.AgentCardSignature `json:"signatures"`
+			}{&card.Signatures})
+		}
 	}
 	return card, err
 }

@@ -2,7 +2,11 @@ package a2av0_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	old "github.com/a2aproject/a2a-go/a2a"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -62,4 +67,23 @@ func TestBothVersions(t *testing.T) {
 	c := must.Get(a2aclient.NewFromEndpoints(ctx, []*sdk.AgentInterface{{URL: srv.URL + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: "1.0"}}))
 	task := must.Get(c.GetTask(ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(res.(*old.Task).ID)}))
 	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+}
+
+// The signatures of the extended card cover it in the form of each version.
+func TestSignedExtendedCard(t *testing.T) {
+	_, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	signer := must.Get(cardsign.NewSigner(key))
+	verifier := must.Get(cardsign.NewVerifier(signer.Key()))
+	srv := newArbor(t, talker(t, scripted.New()), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}),
+		a2aserver.WithAuthenticator(must.Get(a2aserver.BearerTokens(map[string]string{"a-token-of-ann": "ann"}))))
+	for version, method := range map[string]string{"1.0": "GetExtendedAgentCard", "0.3": "agent/getAuthenticatedExtendedCard"} {
+		req := must.Get(http.NewRequest(http.MethodPost, srv.URL+"/rpc", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)))
+		req.Header = http.Header{"Authorization": {"Bearer a-token-of-ann"}, "Content-Type": {"application/json"}, "A2a-Version": {version}}
+		resp := must.Get(http.DefaultClient.Do(req))
+		var answer struct{ Result json.RawMessage }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, verifier.Verify(t.Context(), answer.Result), version)
+	}
 }
