@@ -14,6 +14,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -64,6 +65,11 @@ type Environment struct {
 // WithBinding adds protocol bindings. They are tried in the given order, before the built-in ones.
 func WithBinding(b ...Binding) Option {
 	return func(r *remote) { r.bindings = append(r.bindings, b...) }
+}
+
+// mend rewrites an answer of A2A 1.0 so that the SDK can parse it.
+func mend(answer []byte) []byte {
+	return sdkjson.MendAnswer(answer, sdkjson.Of[sdk.StreamResponse](), sdkjson.Of[sdk.Task]())
 }
 
 // builtin returns the bindings that every remote agent has.

@@ -24,7 +24,7 @@ func Bindings() []a2a.Binding {
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env a2a.Environment) (a2aclient.Transport, error) {
 				return compat.NewJSONRPCTransport(compat.JSONRPCTransportConfig{URL: i.URL, Client: env.HTTP}), nil
 			}},
-		{Protocol: sdk.TransportProtocolHTTPJSON, Version: version, ParseCard: parseCard,
+		{Protocol: sdk.TransportProtocolHTTPJSON, Version: version, ParseCard: parseCard, Mend: repairREST,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env a2a.Environment) (a2aclient.Transport, error) {
 				return compat.NewRESTTransport(compat.RESTTransportConfig{URL: i.URL, Client: env.HTTP})
 			}},

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/a2a/internal/remotetest"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
@@ -54,7 +55,7 @@ func newPeer(t *testing.T, streaming bool, execute func(context.Context, *oldsrv
 	p := &peer{execute: execute}
 	rpc := oldsrv.NewJSONRPCHandler(oldsrv.NewHandler(p))
 	mux := http.NewServeMux()
-	mux.HandleFunc("/rpc", func(w http.ResponseWriter, r *http.Request) {
+	serveRPC := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		p.mu.Lock()
@@ -67,6 +68,8 @@ func newPeer(t *testing.T, streaming bool, execute func(context.Context, *oldsrv
 		}
 		rpc.ServeHTTP(w, r)
 	})
+	mux.Handle("/rpc", serveRPC)
+	mux.Handle("/rpc/", serveRPC) // for HTTP+JSON, if wrap answers
 	mux.HandleFunc("/.well-known/agent-card.json", func(w http.ResponseWriter, r *http.Request) {
 		oldsrv.NewStaticAgentCardHandler(p.card).ServeHTTP(w, r)
 	})
@@ -155,6 +158,46 @@ func TestUnknownParts(t *testing.T) {
 		require.Equal(t, []string{"Fine."}, remotetest.Texts(events))
 		require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
 		require.Contains(t, p.bodies[0], `"blocking":true`)
+	}
+}
+
+// What the SDK cannot read takes nothing from the rest of an answer, in both bindings.
+func TestOddAnswers(t *testing.T) {
+	odd := map[string]map[string]string{
+		"JSONRPC": {
+			"a time without a zone":  `{"kind":"status-update","taskId":"t","contextId":"c","status":{"state":"working","timestamp":"2025-01-01T00:00:00.123456"}}`,
+			"an event of a new kind": `{"kind":"credit-update","taskId":"t","contextId":"c"}`,
+			"a file without one":     `{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":{"artifactId":"b","parts":[{"kind":"file"},{"kind":"data","data":[1]}]}}`,
+		},
+		"HTTP+JSON": {
+			"a time without a zone":  `{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING","timestamp":"2025-01-01T00:00:00.123456"}}}`,
+			"an event of a new kind": `{"creditUpdate":{"taskId":"t","contextId":"c"}}`,
+			"an unknown part":        `{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"b","parts":[{"hologram":{}}]}}}`,
+		},
+	}
+	rest := map[string]string{
+		"JSONRPC": `{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"},"artifacts":[{"artifactId":"a","parts":[
+			{"kind":"text","text":"Fine."},{"kind":"file","file":{"name":"f","uri":"https://x.example/f"}}]}]}`,
+		"HTTP+JSON": `{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[
+			{"text":"Fine."},{"file":{"name":"f","fileWithUri":"https://x.example/f"}}]}]}}`,
+	}
+	for transport, events := range odd {
+		for name, first := range events {
+			p := newPeer(t, true, nil)
+			p.card.PreferredTransport = old.TransportProtocol(transport)
+			body := ""
+			for _, data := range []string{first, strings.ReplaceAll(rest[transport], "\n", "")} {
+				if transport == "JSONRPC" {
+					data = `{"jsonrpc":"2.0","id":"7","result":` + data + `}`
+				}
+				body += "data: " + data + "\n\n"
+			}
+			p.wrap = answers("text/event-stream", body)
+			events, _, err := remotetest.NewClient(t, newRemote(t, p.URL)).Turn("hi")
+			require.NoError(t, err, "%s: %s", transport, name)
+			require.Equal(t, []string{"Fine."}, remotetest.Texts(events), "%s: %s", transport, name)
+			require.Len(t, remotetest.Find[*event.File](events), 1, "%s: %s", transport, name)
+		}
 	}
 }
 

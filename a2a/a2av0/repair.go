@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"time"
 
+	old "github.com/a2aproject/a2a-go/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v0/pbjson"
+
+	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
 // repair rewrites a JSON-RPC answer so that the SDK can parse it. The SDK expects error data in a form of its own,
-// although 0.3 allows any, and ids as strings, and rejects a whole answer for one part of an unknown kind. It returns
-// any other answer unchanged.
+// although 0.3 allows any, and ids as strings, and rejects a whole answer for one part or time that it cannot parse. It
+// returns any other answer unchanged, and nil for an event of an unknown kind.
 func repair(data []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil {
@@ -26,10 +31,17 @@ func repair(data []byte) []byte {
 		answer["error"], _ = json.Marshal(failure)
 		changed = true
 	}
-	var result any
-	if plainjson.Unmarshal(answer["result"], &result) == nil && dropUnknownParts(result) {
-		answer["result"], _ = json.Marshal(result)
-		changed = true
+	if _, err := old.UnmarshalEventJSON(answer["result"]); err != nil { // most answers are valid
+		var event struct{ Kind string }
+		_ = json.Unmarshal(answer["result"], &event)
+		if event.Kind != "" && !slices.Contains([]string{"task", "message", "status-update", "artifact-update"}, event.Kind) {
+			return nil
+		}
+		var result any
+		if plainjson.Unmarshal(answer["result"], &result) == nil && dropUnreadable(result) {
+			answer["result"], _ = json.Marshal(result)
+			changed = true
+		}
 	}
 	if !changed {
 		return data
@@ -38,28 +50,36 @@ func repair(data []byte) []byte {
 	return data
 }
 
-// dropUnknownParts drops parts of unknown kinds from all messages and artifacts of a result. It reports whether it
-// dropped any.
-func dropUnknownParts(v any) (dropped bool) {
+// repairREST rewrites an answer of HTTP+JSON so that the SDK can parse it.
+func repairREST(data []byte) []byte {
+	return sdkjson.MendAnswer(data, sdkjson.Of[pbjson.StreamResponse](), sdkjson.Of[pbjson.Task]())
+}
+
+// dropUnreadable drops what the SDK cannot parse from all messages, artifacts and states of a result: parts of unknown kinds
+// or without content, and times without a zone, for example. It reports whether it dropped any.
+func dropUnreadable(v any) (dropped bool) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			dropped = dropUnknownParts(e) || dropped
+			dropped = dropUnreadable(e) || dropped
 		}
 	case map[string]any:
 		for name, e := range v {
-			list, ok := e.([]any)
-			if name != "parts" || !ok {
-				if name != "metadata" && name != "data" { // free-form fields, not ours to change
-					dropped = dropUnknownParts(e) || dropped
-				}
-				continue
+			list, isList := e.([]any)
+			text, isText := e.(string)
+			switch {
+			case name == "parts" && isList:
+				known := slices.DeleteFunc(slices.Clone(list), func(part any) bool {
+					data, err := json.Marshal([]any{part})
+					return err != nil || json.Unmarshal(data, new(old.ContentParts)) != nil
+				})
+				v[name], dropped = known, dropped || len(known) < len(list)
+			case name == "timestamp" && isText && new(time.Time).UnmarshalText([]byte(text)) != nil:
+				delete(v, name)
+				dropped = true
+			case name != "metadata" && name != "data": // free-form fields, not ours to change
+				dropped = dropUnreadable(e) || dropped
 			}
-			known := slices.DeleteFunc(slices.Clone(list), func(part any) bool {
-				m, _ := part.(map[string]any)
-				return m["kind"] != "text" && m["kind"] != "data" && m["kind"] != "file"
-			})
-			v[name], dropped = known, dropped || len(known) < len(list)
 		}
 	}
 	return dropped

@@ -22,6 +22,7 @@ func TestRepaired(t *testing.T) {
 		}
 		require.Equal(t, want, string(repair([]byte(in))))
 	}
+	require.Nil(t, repair([]byte(`{"jsonrpc":"2.0","id":"1","result":{"kind":"credit-update"}}`)))
 }
 
 func FuzzRepaired(f *testing.F) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	old "github.com/a2aproject/a2a-go/a2a"
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -58,4 +59,11 @@ func TestSecuritySchemesForBothVersions(t *testing.T) {
 	doc, err := both.(a2asrv.AgentCardJSONProducer).CardJSON(t.Context())
 	mended(t, err == nil && !strings.Contains(string(doc), "apiKeySecurityScheme"), "writes security schemes for clients of 1.0 in a card for both versions",
 		"the loop over schemes in a2a/a2av0/card.go")
+}
+
+func TestOneOddValueBreaksAnAnswer03(t *testing.T) {
+	for what, odd := range map[string]string{"parts of unknown kinds": `"artifacts":[{"parts":[{"kind":"hologram"}]}]`, "times without a zone": `"status":{"timestamp":"2025-01-01T00:00:00"}`} {
+		_, err := old.UnmarshalEventJSON([]byte(`{"kind":"task",` + odd + `}`))
+		mended(t, err != nil, "reads "+what+" of 0.3", "dropUnreadable of a2a/a2av0/repair.go")
+	}
 }

@@ -38,7 +38,7 @@ func TestOneUnknownPartBreaksAnAnswer(t *testing.T) {
 
 func TestOneUnknownEventBreaksAStream(t *testing.T) {
 	err := json.Unmarshal([]byte(`{"odd":{}}`), new(sdk.StreamResponse))
-	mended(t, err != nil, "reads events of unknown kinds", "mendPayload of a2a/mend.go")
+	mended(t, err != nil, "reads events of unknown kinds", "mendPayload of a2a/internal/sdkjson")
 }
 
 func TestDataThatIsNullIsNotRead(t *testing.T) {

@@ -1,4 +1,4 @@
-package a2a
+package sdkjson
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
@@ -19,22 +18,22 @@ type envelope struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// mend rewrites an answer of A2A 1.0 so that the SDK can parse it. The SDK rejects a whole stream for one part of an
-// unknown kind, one invalid time or one event of a new kind. mend omits what the SDK cannot parse, because peers may be
-// newer, older or less strict than it, and replaces an unknown part by a note. It returns its argument if nothing needs
-// to change or the answer cannot be mended, and nil for an event of an unknown kind.
-func mend(answer []byte) []byte {
+// MendAnswer rewrites an answer with an event or a task so that the SDK can parse it. The SDK rejects a whole stream for
+// one part of an unknown kind, one invalid time or one event of a new kind. MendAnswer omits what the SDK cannot parse,
+// because peers may be newer, older or less strict than it, and replaces an unknown part by a note. It returns its argument
+// if nothing needs to change or the answer cannot be mended, and nil for an event of an unknown kind.
+func MendAnswer(answer []byte, event, task *Shape) []byte {
 	var e envelope
 	if json.Unmarshal(answer, &e) != nil {
 		return answer
 	}
 	if e.JSONRPC == "" {
-		return mendPayload(answer)
+		return mendPayload(answer, event, task)
 	}
 	if e.Result == nil { // an error response
 		return answer
 	}
-	mended := mendPayload(e.Result)
+	mended := mendPayload(e.Result, event, task)
 	if mended == nil {
 		return nil
 	}
@@ -49,7 +48,7 @@ func mend(answer []byte) []byte {
 }
 
 // mendPayload mends an event or a task.
-func mendPayload(payload []byte) []byte {
+func mendPayload(payload []byte, event, task *Shape) []byte {
 	if json.Unmarshal(payload, new(sdk.StreamResponse)) == nil { // most payloads are valid
 		return payload
 	}
@@ -57,15 +56,15 @@ func mendPayload(payload []byte) []byte {
 	if plainjson.Unmarshal(payload, &top) != nil || top["kind"] != nil { // A2A 0.3 has a kind
 		return payload
 	}
-	isEvent := slices.ContainsFunc(sdkjson.EventKinds, func(kind string) bool { _, there := top[kind]; return there })
-	shape := sdkjson.Of[sdk.StreamResponse]()
+	isEvent := slices.ContainsFunc(EventKinds, func(kind string) bool { _, there := top[kind]; return there })
+	shape := event
 	switch {
 	case isEvent:
 	case top["id"] != nil && top["status"] != nil:
 		if json.Unmarshal(payload, new(sdk.Task)) == nil {
 			return payload
 		}
-		shape = sdkjson.Of[sdk.Task]()
+		shape = task
 	case len(top) == 1:
 		// An event of a new kind has one field with an object, and is not an error.
 		for name, value := range top {
