@@ -205,8 +205,10 @@ func typeName(t reflect.Type) string {
 		return "an array"
 	case reflect.Map, reflect.Struct:
 		return "an object"
+	case reflect.Float64:
+		return "a number"
 	}
-	return "a number"
+	return "an integer"
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -298,7 +300,8 @@ func (c *Call) PreferredWait() time.Duration {
 }
 
 // Stream returns a stream of server-sent events, on which nothing is written yet. It counts in the limit of the user
-// until the caller calls leave. The error is an *access.LimitError, or the cause of the request's context.
+// until the caller calls leave. The error is an *access.LimitError, or the cause of the request's context. For a HEAD
+// request it answers with the headers of a stream, and the error is access.ErrAnswered.
 func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
 	out, err := c.handler.config.Guard.Stream(c.R.Context(), c.User.Name)
 	if err != nil {
@@ -311,11 +314,17 @@ func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
 	ctx := context.WithoutCancel(c.R.Context())
 	c.handler.config.Guard.Observer().Streams(ctx, c.handler.config.Name, 1)
 	s = access.NewStream(c.R.Context(), c.W, 0)
-	return s, func() {
+	leave = func() {
 		s.Close()
 		out()
 		c.handler.config.Guard.Observer().Streams(ctx, c.handler.config.Name, -1)
-	}, nil
+	}
+	if c.R.Method != http.MethodHead {
+		return s, leave, nil
+	}
+	_ = s.Begin() // fails only if the client has disconnected
+	leave()
+	return nil, nil, access.ErrAnswered
 }
 
 // ObserveDelta reports to the observer how long after its creation a delta was sent. It ignores complete events.

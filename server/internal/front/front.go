@@ -132,9 +132,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noRoute answers requests that no route matches: 405 if the path has other methods, and 404 otherwise.
 func (h *Handler) noRoute(c *Call) error {
 	var allow []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := &http.Request{Method: method, URL: c.R.URL, Host: c.R.Host}
-		if _, pattern := h.mux.Handler(other); strings.HasPrefix(pattern, method+" ") {
+		if _, pattern := h.mux.Handler(other); strings.Contains(pattern, " ") { // the pattern of a route has a method
 			allow = append(allow, method)
 		}
 	}

@@ -56,6 +56,15 @@ func newHandler(t *testing.T) *front.Handler {
 			return err
 		}},
 		{"GET", "/busy", false, 0, func(c *front.Call) error { return fmt.Errorf("turn: %w", agent.ErrSessionBusy) }},
+		{"GET", "/stream", false, 0, func(c *front.Call) error {
+			s, leave, err := c.Stream()
+			if err != nil {
+				return err
+			}
+			defer leave()
+			<-s.Context().Done()
+			return nil
+		}},
 		{"GET", "/broken", false, 0, func(c *front.Call) error { return errors.New("the password of the database") }},
 	}, Fail: func(c *front.Call, f *front.Fault) {
 		require.NoError(t, c.JSON(f.Status, map[string]any{"code": f.Code, "detail": f.Detail, "problems": f.Problems}))
@@ -80,11 +89,14 @@ func TestFront(t *testing.T) {
 		{"GET", "/x/nothing", "secret", "", 404, "not_found"},
 		{"GET", "/x/nothing", "", "", 401, "unauthenticated"},
 		{"DELETE", "/x/body", "secret", "", 405, "this path allows only POST"},
+		{"DELETE", "/x/busy", "secret", "", 405, "this path allows only GET, HEAD"},
+		{"HEAD", "/x/stream", "secret", "", 200, ""},
 		{"GET", "/x/sessions/none", "secret", "", 404, "not_found"},
 		{"GET", "/x/sessions/none?user=bob", "secret", "", 403, "right"},
 		{"POST", "/x/body", "secret", `{"name":"n","list":[{"a":1}]}`, 200, `"name":"n"`},
 		{"POST", "/x/body", "secret", `{"nam":"n","list":[{"a":1},{"other":1}]}`, 400, `"problems":[{"path":"list[1].other","message":"is not known"},{"path":"nam","message":"is not known; did you mean \"name\"?"}]`},
 		{"POST", "/x/body", "secret", `{"name":1}`, 400, `{"path":"name","message":"must be a string, not number"}`},
+		{"POST", "/x/body", "secret", `{"list":[{"a":1.5}]}`, 400, `"message":"must be an integer, not number 1.5"`},
 		{"POST", "/x/body", "secret", `{"name":`, 400, "is not JSON"},
 		{"POST", "/x/body", "secret", `{} {}`, 400, "after top-level value"},
 		{"POST", "/x/body", "secret", `{}]`, 400, "after top-level value"},
