@@ -24,7 +24,7 @@ func (h *Handler) decide(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
+	if _, err := h.turns.Report(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
 		return err
 	}
 	if err := c.Acceptable(); err != nil {
@@ -171,7 +171,7 @@ func (h *Handler) resume(c *front.Call) error {
 	switch {
 	case r.State == live.Running: // it continues already
 	case r.Rests() && r.State != live.Waiting:
-		return runner.ErrTurnOver
+		return front.Conflict("turn_over", errRests.Error())
 	default:
 		b.Turn, err = h.turns.Resume(c.R.Context(), key)
 	}

@@ -346,9 +346,10 @@ func TestIdempotency(t *testing.T) {
 	}
 	wait.Wait()
 	require.Len(t, turns, 1, turns)
-	for range 70 { // and the name is known for 64 turns
-		send(a, "/sessions/"+id+"/turns", `{"content":"hello"}`, "")
+	for i := range 70 { // and the name is known for 64 turns
+		send(a, "/sessions/"+id+"/turns", `{"content":"hello"}`, fmt.Sprint("n", i)).ok(t, 200)
 	}
+	require.NotContains(t, turns, send(b, "/sessions/"+id+"/turns", `{"content":"hello"}`, "k3").ok(t, 200)["id"])
 
 	asks := send(a, "/sessions/"+id+"/turns", `{"content":"ask"}`, "k4").json(t)
 	path := asks["links"].(map[string]any)["self"].(string) + "/decisions"
@@ -361,6 +362,10 @@ func TestIdempotency(t *testing.T) {
 	}
 	require.Equal(t, "idempotency_mismatch", send(b, path, strings.Replace(body, "true", "false", 1), "k5").code(t))
 	require.Equal(t, "nothing_waits", send(b, path, body, "k6").code(t))
+	send(a, "/sessions/"+id+"/turns", `{"content":"hello"}`, "k7").ok(t, 200)
+	require.Equal(t, "Thank you.", send(b, path, body, "k5").ok(t, 200)["text"], "the session has continued since")
+	require.Equal(t, "idempotency_mismatch", send(b, path, strings.Replace(body, "true", "false", 1), "k5").code(t))
+	require.Equal(t, "turn_over", send(b, path, body, "k6").code(t))
 	for _, odd := range []string{strings.Repeat("x", 256), "ä"} {
 		require.Equal(t, "bad_request", send(a, "/sessions", `{"content":"x"}`, odd).code(t))
 	}

@@ -15,7 +15,7 @@ import (
 
 const (
 	// lookBack is the number of recent turns searched for the messages of a page. lookBackAlone is that number for a
-	// page that sends no answers of agents.
+	// page that sends no answers of agents, and for a repeated run.
 	lookBack, lookBackAlone = 256, 64
 	// maxSearched is the number of a thread's latest branches that are searched.
 	maxSearched = 16

@@ -199,6 +199,12 @@ func testApproval(t *testing.T, peer *clientProcess) {
 		require.Equal(t, "bad_resume", peer.do(t, w.to(other)).Events[0]["code"])
 	}
 	require.Len(t, w.log("t1"), stored)
+
+	peer.do(t, w.to(peerCommand{Say: says("u2", "Hi")}))
+	late := peer.do(t, w.to(peerCommand{Run: "approved", Resume: resolved(i, map[string]any{"approved": true, "reason": "it is right"}), Page: "late", Messages: r.Messages[:2]}))
+	require.Equal(t, types(again.Events), types(late.Events), "also after another turn")
+	other := peer.do(t, w.to(peerCommand{Run: "approved", Resume: resolved(i, map[string]any{"approved": false}), Page: "late"}))
+	require.Equal(t, "bad_resume", other.Events[0]["code"])
 	require.EqualValues(t, 1, d.refunds.Load())
 }
 

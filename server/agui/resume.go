@@ -2,12 +2,14 @@ package agui
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/live"
@@ -26,7 +28,7 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, hasMessage b
 	if err != nil {
 		return err
 	}
-	r, err := h.turns.Report(ctx, key, "")
+	r, err := h.asking(ctx, key, in)
 	switch {
 	case errors.Is(err, live.ErrNoTurn):
 		return refuse("the thread has no open question")
@@ -83,6 +85,24 @@ func (h *Handler) resume(c *front.Call, key session.Key, in *input, hasMessage b
 		return err
 	}
 	return h.followTurn(c, key, in, p, r.First)
+}
+
+// asking returns the last turn of a session, or one of the 64 last ones that the same run has resumed before.
+func (h *Handler) asking(ctx context.Context, key session.Key, in *input) (*live.Report, error) {
+	last, err := h.turns.Report(ctx, key, "")
+	if err != nil || len(in.Resume) == 0 || slices.ContainsFunc(last.Log.Asked, func(e *event.Event) bool { return e.ID == in.Resume[0].ID }) {
+		return last, err
+	}
+	turns := 1
+	for r, err := range h.turns.Reports(ctx, key, last.First) {
+		if err != nil || r.Decided(in.Run) {
+			return r, err
+		}
+		if turns++; turns == lookBackAlone {
+			break
+		}
+	}
+	return last, nil
 }
 
 // decisionsOf returns decisions with the results of the open calls of the page's tools. It records that the page has

@@ -33,16 +33,24 @@ func (l *logs) Last(ctx context.Context, key session.Key, turn string) (*Report,
 
 // DecideOnce is [Turns.Resume] with decisions about the last turn of the session, for a request that may be sent
 // twice. If a request with the same ID and the same decisions was sent before, DecideOnce sets Repeated and stores
-// nothing; if the turn was interrupted since, DecideOnce resumes it. If the request has an ID, it replaces the IDs of
-// the decisions. Only ID and Wait of the request are used. In addition to the errors of Resume and [Turns.Last] it
-// returns [ErrMismatch], or runner.ErrNoApproval if the turn has no open question about one of the calls, or if the
-// question was asked while DecideOnce waited for another request or for the session.
+// nothing, also if other turns have followed; if the turn is the last one and was interrupted since, DecideOnce resumes
+// it. If the request has an ID, it replaces the IDs of the decisions. Only ID and Wait of the request are used. In
+// addition to the errors of Resume and [Turns.Last] it returns [ErrMismatch], or runner.ErrNoApproval if the turn has no
+// open question about one of the calls, or if the question was asked while DecideOnce waited for another request or for
+// the session.
 func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
 	decisions = slices.Clone(decisions)
+	find := func() (r *Report, over, err error) { // over: other turns have followed
+		if r, err = t.Last(ctx, key, turn); errors.Is(err, runner.ErrTurnOver) && req.ID != "" {
+			over = err
+			r, err = t.Report(ctx, key, turn)
+		}
+		return r, over, err
+	}
 	var arrived *Report // before the request waits for anything
 	look := func() (err error) {
 		if arrived == nil {
-			arrived, err = t.Last(ctx, key, turn)
+			arrived, _, err = find()
 		}
 		return err
 	}
@@ -52,7 +60,7 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 			return nil, err
 		}
 		defer unlock()
-		r, err := t.Last(ctx, key, turn)
+		r, over, err := find()
 		if err != nil {
 			return nil, err
 		}
@@ -63,11 +71,14 @@ func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, re
 				return nil, err
 			}
 			if b.Repeated = b.From > 0; b.Repeated {
-				return b, t.ResumeInterrupted(ctx, key)
+				if over == nil {
+					err = t.ResumeInterrupted(ctx, key)
+				}
+				return b, err
 			}
 			b.From = r.Seq
 		}
-		if refused != nil {
+		if refused = cmp.Or(over, refused); refused != nil {
 			return nil, refused
 		}
 		for i := range decisions {
