@@ -89,7 +89,7 @@ func (h *Handler) addItems(c *front.Call) error {
 	out := &itemList{Object: "list"}
 	err = h.changeState(c.R.Context(), info.Key, func(f *session.Fold, seq int64) (delta map[string]any, err error) {
 		turn := responses.TurnBefore(f)
-		if out.Data = added.Again(responses.AddedIn(f.States(), id).After(turn)); out.Data == nil {
+		if out.Data, err = added.Again(responses.AddedIn(f.States(), id), turn); err == nil && out.Data == nil {
 			delta, err = addition(f, seq, id, added)
 			out.Data = responses.AddedIn(delta, id).After(turn)
 		}
@@ -103,12 +103,12 @@ func (h *Handler) addItems(c *front.Call) error {
 
 // deleteItem deletes an item that a client has added and that no turn follows.
 func (h *Handler) deleteItem(c *front.Call) error {
-	name, _, info, id, err := h.findItem(c)
+	known, info, id, err := h.findItem(c)
 	if err != nil {
 		return err
 	}
 	err = h.changeState(c.R.Context(), info.Key, func(f *session.Fold, _ int64) (map[string]any, error) {
-		item := responses.Find(name, responses.AddedIn(f.States(), id).After(responses.TurnBefore(f)))
+		item := responses.Find(known.ID, responses.AddedIn(f.States(), id).After(responses.TurnBefore(f)))
 		if item == nil {
 			return nil, &front.Fault{Status: http.StatusBadRequest, Code: "not_supported",
 				Detail: "only an item that was added, and that no response follows, can be deleted: agents have seen the others"}
@@ -118,7 +118,7 @@ func (h *Handler) deleteItem(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.conversation(c)
+	return h.writeConversation(c, info)
 }
 
 // claims returns the items of a conversation that no turn follows, as messages.

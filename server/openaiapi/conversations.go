@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,11 +16,13 @@ import (
 	"github.com/agentarbor/arbor/server/internal/chats"
 	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/internal/responses"
+	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
 
-// metadataKey is the key of a session's state for the metadata of the conversation.
-const metadataKey = "arbor.conversation"
+// metadataKey is the key of a session's state for the metadata of the conversation, and createdKey that for the hash of
+// the request that created it.
+const metadataKey, createdKey = "arbor.conversation", "arbor.created"
 
 // deletedKey returns the key of a session's state that marks a response as deleted.
 func deletedKey(id responses.ID) string {
@@ -74,21 +78,32 @@ func (h *Handler) createConversation(c *front.Call) error {
 			return err
 		}
 	}
-	key, err := h.key(c, n, chats.NewID())
+	key, err := h.key(c, n, "new")
 	if err != nil {
 		return err
 	}
+	key.ID = chats.NewID(key, added.Request)
+	sum := chats.SumOf(b.Metadata, added.Items)
 	err = h.changeState(c.R.Context(), key, func(f *session.Fold, seq int64) (map[string]any, error) {
+		if kept, _ := f.State(createdKey); kept == hex.EncodeToString(sum[:]) {
+			return nil, nil
+		} else if f.Seq > 0 { // created by another request with this Idempotency-Key
+			return nil, live.ErrMismatch
+		}
 		delta, err := addition(f, seq, responses.ID{Session: key.ID}, added)
 		if err == nil {
-			delta[metadataKey] = b.Metadata
+			delta[metadataKey], delta[createdKey] = b.Metadata, hex.EncodeToString(sum[:])
 		}
 		return delta, err
 	})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireConversation{key.ID, "conversation", time.Now().Unix(), b.Metadata})
+	info, _, err := session.Find(c.R.Context(), h.turns.Store(), key)
+	if err != nil {
+		return err
+	}
+	return h.writeConversation(c, info)
 }
 
 // findConversation returns the session of the conversation in the path, with the path of its agent. If several agents
@@ -119,8 +134,13 @@ func (h *Handler) conversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
+	return h.writeConversation(c, info)
+}
+
+// writeConversation answers with a conversation.
+func (h *Handler) writeConversation(c *front.Call, info session.Info) error {
 	out := wireConversation{info.Key.ID, "conversation", info.Created.Unix(), map[string]any{}}
-	err = h.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+	err := h.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
 		if kept, ok := f.State(metadataKey); ok {
 			out.Metadata = event.DecodeValue(event.EncodeJSON(kept))
 		}
@@ -152,7 +172,7 @@ func (h *Handler) updateConversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireConversation{info.Key.ID, "conversation", info.Created.Unix(), b.Metadata})
+	return h.writeConversation(c, info)
 }
 
 // deleteConversation deletes the session, with all responses in it.
@@ -294,40 +314,36 @@ func (h *Handler) items(c *front.Call) error {
 	})
 }
 
-// findItem returns the name of the item in the path and the response that the name belongs to, and the item's
-// conversation as [Handler.findConversation] does. The item may not exist.
-func (h *Handler) findItem(c *front.Call) (name string, of responses.ID, info session.Info, id responses.ID, err error) {
-	name = c.R.PathValue("item")
+// findItem returns the item in the path, and its conversation as [Handler.findConversation] does.
+func (h *Handler) findItem(c *front.Call) (item *responses.Item, info session.Info, id responses.ID, err error) {
+	name := c.R.PathValue("item")
 	if info, id, err = h.findConversation(c); err != nil {
-		return name, of, info, id, err
+		return nil, info, id, err
 	}
 	of, ok := responses.ResponseOf(name)
 	if !ok || of.Session != id.Session || of.Path != id.Path {
+		return nil, info, id, front.NotFound()
+	}
+	added, _, err := responses.AddedTo(c.R.Context(), h.turns, info.Key, id)
+	if err != nil {
+		return nil, info, id, err
+	}
+	if item = responses.Find(name, added.After(of.Turn)); item != nil {
+		return item, info, id, nil
+	}
+	r := responses.New(of, "")
+	err = r.Read(c.R.Context(), h.turns, info.Key)
+	if item = responses.Find(name, r.Input, r.Output); errors.Is(err, live.ErrNoTurn) || err == nil && item == nil {
 		err = front.NotFound()
 	}
-	return name, of, info, id, err
+	return item, info, id, err
 }
 
 // item answers with an item of a conversation.
 func (h *Handler) item(c *front.Call) error {
-	name, of, info, id, err := h.findItem(c)
+	item, _, _, err := h.findItem(c)
 	if err != nil {
 		return err
-	}
-	added, _, err := responses.AddedTo(c.R.Context(), h.turns, info.Key, id)
-	if err != nil {
-		return err
-	}
-	if item := responses.Find(name, added.After(of.Turn)); item != nil {
-		return c.JSON(http.StatusOK, item)
-	}
-	r := responses.New(of, "")
-	if err := r.Read(c.R.Context(), h.turns, info.Key); err != nil {
-		return err
-	}
-	item := responses.Find(name, r.Input, r.Output)
-	if item == nil {
-		return front.NotFound()
 	}
 	return c.JSON(http.StatusOK, item)
 }

@@ -238,7 +238,7 @@ func TestAddedItems(t *testing.T) {
 	require.Equal(t, *last.Data[0], alone)
 	require.Equal(t, 404, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil, with("Authorization", "Bearer other")))
 	require.Equal(t, 200, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil))
-	require.Equal(t, 400, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil))
+	require.Equal(t, 404, w.call("DELETE", items+"/"+url.PathEscape(last.Last), nil, nil))
 	require.Equal(t, 404, w.call("GET", items+"/"+url.PathEscape(last.Last), nil, nil))
 	lists(before...)
 
@@ -270,6 +270,42 @@ func TestAddedItems(t *testing.T) {
 	add(large, large)
 	w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
 	require.Equal(t, 400, w.call("POST", items, map[string]any{"items": []any{large, large}}, nil), "the state has them all")
+}
+
+// TestConversationsOnce: a request with an Idempotency-Key creates one conversation and adds its items once, whatever
+// happened since and whichever process is asked. The same key with other content is refused.
+func TestConversationsOnce(t *testing.T) {
+	store := sessiontest.Memory(t)
+	d := newDesk(t)
+	call := func(path, key string, body map[string]any, out any) int {
+		return newWorldOn(t, newTurns(t, d.root, store)).call("POST", path, body, out, with("Idempotency-Key", key))
+	}
+	body := func(label string, words ...string) map[string]any {
+		items := make([]any, len(words))
+		for i, w := range words {
+			items[i] = user(w)
+		}
+		return map[string]any{"metadata": map[string]any{"label": label}, "items": items}
+	}
+	var made, again wireConversation
+	require.Equal(t, 200, call("/conversations", "k1", body("a", "one"), &made))
+	items := "/conversations/" + made.ID + "/items"
+	var first, list listed
+	require.Equal(t, 200, call(items, "k2", body("", "two", "three"), &first))
+	require.Equal(t, 200, call(items, "k3", body("", "four"), &list))
+	for range 2 {
+		require.Equal(t, 200, call("/conversations", "k1", body("a", "one"), &again))
+		require.Equal(t, made, again)
+		require.Equal(t, 422, call("/conversations", "k1", body("b", "one"), nil))
+		require.Equal(t, 422, call("/conversations", "k1", body("a"), nil))
+		list = listed{}
+		require.Equal(t, 200, call(items, "k2", body("", "two", "three"), &list))
+		require.Equal(t, first, list)
+		require.Equal(t, 422, call(items, "k2", body("", "two"), nil))
+		w := newWorldOn(t, newTurns(t, d.root, store))
+		w.respond(map[string]any{"model": "support", "conversation": made.ID, "input": "hello"}).is(t, 200)
+		require.Equal(t, 200, w.call("POST", "/conversations/"+made.ID, map[string]any{"metadata": map[string]any{}}, &made))
+	}
 }
 
 // TestDeletedResponse checks that no request gets or continues a deleted response or refers to its items. Its

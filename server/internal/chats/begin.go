@@ -89,15 +89,12 @@ func (q *Ask) decisionID(about string) string {
 // Framework, tell conversations from responses by it.
 const idPrefix = "conv_"
 
-// NewID returns the id of a new session.
-func NewID() string { return idPrefix + strings.ToLower(rand.Text()) }
-
-// newID is like [NewID], but a request with an ID gets the same one each time.
-func (q *Ask) newID() string {
-	if q.ID == "" {
-		return NewID()
+// NewID returns the id of a new session of the key's user. Every request with the same ID gets the same one.
+func NewID(of session.Key, request string) string {
+	if request == "" {
+		return idPrefix + strings.ToLower(rand.Text())
 	}
-	sum := sha256.Sum256([]byte(q.Key.App + "\x00" + q.Key.User + "\x00" + q.ID))
+	sum := sha256.Sum256([]byte(of.App + "\x00" + of.User + "\x00" + request))
 	return idPrefix + hex.EncodeToString(sum[:13])
 }
 
@@ -183,7 +180,7 @@ func (c *Chats) beginTurn(ctx context.Context, q *Ask) (*Answer, error) {
 		}
 		rep, moved := c.catchUp(ctx, q)
 		if errors.Is(moved, live.ErrNoTurn) { // the session was deleted
-			q.At, q.Key.ID = nil, q.newID()
+			q.At, q.Key.ID = nil, NewID(q.Key, q.ID)
 			return c.begin(ctx, q)
 		} else if moved != nil {
 			return nil, moved
@@ -229,7 +226,7 @@ func (c *Chats) catchUp(ctx context.Context, q *Ask) (*live.Report, error) {
 		return rep, nil
 	}
 	to := q.Key
-	to.ID = q.newID()
+	to.ID = NewID(q.Key, q.ID)
 	err = c.sessions.Fork(ctx, q.Key, q.At.Seq, to)
 	if errors.Is(err, agent.ErrConflict) && q.ID != "" { // an equal request created it
 		err = nil

@@ -80,7 +80,7 @@ func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	if q.At != nil {
 		q.Key = q.At.Key
 	} else {
-		q.Key.ID = q.newID()
+		q.Key.ID = NewID(q.Key, q.ID)
 	}
 	return err
 }

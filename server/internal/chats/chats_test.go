@@ -50,7 +50,7 @@ func TestForkOfADeadProcess(t *testing.T) {
 	one := say(t, c, "", nil, "a")
 	require.Equal(t, one.Key, say(t, c, "", past, "b").Key)
 	fork := one.Key
-	fork.ID = (&Ask{Key: one.Key, ID: "k"}).newID()
+	fork.ID = NewID(one.Key, "k")
 	require.NoError(t, c.sessions.Fork(context.Background(), one.Key, one.Seq, fork))
 	require.Equal(t, fork, say(t, c, "k", past, "c").Key)
 	var words []string

@@ -127,20 +127,41 @@ func AddedTo(ctx context.Context, turns *live.Turns, key session.Key, id ID) (ad
 	return added, turn, err
 }
 
-// Again returns the last of the items if a repeated request added them, and nil otherwise.
-func (a Addition) Again(last []*Item) []*Item {
-	if !a.Repeats || len(last) < len(a.Items) {
-		return nil
+// Again returns the items that the same request has added before, or nil. If the request has no id, they must be the last
+// ones after the turn. The error is live.ErrMismatch if a request with this id has added others.
+func (a Addition) Again(in Added, turn string) ([]*Item, error) {
+	if a.Request == "" && !a.Repeats {
+		return nil, nil
 	}
-	last = last[len(last)-len(a.Items):]
-	for i, item := range last {
-		old := maps.Clone(item.whole)
-		delete(old, "id")
-		if item.request != a.Request || !reflect.DeepEqual(event.DecodeValue(event.EncodeJSON(old)), event.DecodeValue(event.EncodeJSON(a.Items[i]))) {
-			return nil
+	old := in.of(a.Request)
+	if a.Request == "" {
+		old = in.After(turn)
+		old = old[max(0, len(old)-len(a.Items)):]
+	}
+	same := slices.EqualFunc(old, a.Items, func(item *Item, given map[string]any) bool {
+		kept := maps.Clone(item.whole)
+		delete(kept, "id")
+		return item.request == a.Request && reflect.DeepEqual(event.DecodeValue(event.EncodeJSON(kept)), event.DecodeValue(event.EncodeJSON(given)))
+	})
+	switch {
+	case same:
+		return old, nil
+	case a.Request != "" && len(old) > 0:
+		return nil, live.ErrMismatch
+	}
+	return nil, nil
+}
+
+// of returns the items that a request with an id has added.
+func (a Added) of(request string) (items []*Item) {
+	for turn := range a.keys {
+		for _, item := range a.After(turn) {
+			if item.request == request {
+				items = append(items, item)
+			}
 		}
 	}
-	return last
+	return items
 }
 
 // MarshalJSON returns an added item as the client sent it, and any other item with its members.
