@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/server/access"
+	"github.com/agentarbor/arbor/server/internal/front"
 	"github.com/agentarbor/arbor/server/live"
 	"github.com/agentarbor/arbor/session"
 )
@@ -65,12 +66,13 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 		in.Session = id
 	}
 	if in.Session != "" {
-		if !strings.HasPrefix(in.Session, sessionPrefix) {
-			return nil, nil, fmt.Errorf("the session %q does not exist: use the session of an earlier result", in.Session)
-		}
 		t.key.ID = in.Session
+		if !strings.HasPrefix(in.Session, sessionPrefix) || session.CheckKey(t.key) != nil {
+			return nil, nil, fmt.Errorf("the session %.80q does not exist: use the session of an earlier result", in.Session)
+		}
 	}
-	var err error
+	said := llm.UserText(in.Message)
+	err := front.CheckText(said.Content)
 	switch answered := req.Params.InputResponses; {
 	case answered != nil:
 		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
@@ -89,8 +91,10 @@ func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askIn
 		}, slices.Sorted(maps.Keys(in.Answers))...)
 	case strings.TrimSpace(in.Message) == "":
 		return nil, nil, errors.New("the message is empty")
+	case err != nil:
+		return nil, nil, err
 	default:
-		err = t.run(ctx, t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
+		err = t.run(ctx, t.runner.Run(ctx, t.key, said))
 	}
 	for range maxRounds {
 		if err != nil {

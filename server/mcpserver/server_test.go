@@ -201,9 +201,11 @@ func TestAsk(t *testing.T) {
 		other := client(t, url, "bob-token", version, nil)
 		text, _, _ = ask(t, other, map[string]any{"message": "what did I say?", "session": r.Session})
 		require.Equal(t, "You said: ", text, "sessions are those of one user")
-		for _, bad := range []map[string]any{{}, {"message": " "}, {"message": "x", "session": "s1"}, {"answers": map[string]any{"c": true}}} {
+		for _, bad := range []map[string]any{{}, {"message": " "}, {"message": "x", "session": "s1"}, {"message": "x", "session": "mcp-\x00"},
+			{"message": strings.Repeat("x", 1<<20+1)}, {"answers": map[string]any{"c": true}}} {
 			text, _, failed = ask(t, c, bad)
 			require.True(t, failed, text)
+			require.NotContains(t, text, "ann", "the key of a session")
 		}
 	}
 	_, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url}, nil)
