@@ -36,7 +36,7 @@ func (t *opening) cancelTurn() error {
 		}
 		return t.appendEvents(t.ctx, append(events, closing[end]))
 	}
-	events := append(inner, closing...) // of inner scopes
+	events := append(inner, closing...) // of inner scopes, and of calls that wait
 	parent := endNode(run.ID)
 	switch {
 	case !current: // no agent has begun to answer
@@ -50,13 +50,6 @@ func (t *opening) cancelTurn() error {
 	}
 	start := t.startEvent(n, f.Turn.ID, parent, "", nil)
 	events = append(events, start)
-	if f.Held() {
-		for _, c := range run.Pending {
-			e := alsoOf(start, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(withdrawn), IsError: true})
-			e.ID = c.ID
-			events = append(events, e)
-		}
-	}
 	for _, d := range waiting { // they belong to the run before
 		e := eventOf(&run, "", d)
 		e.RunID = start.RunID

@@ -56,7 +56,7 @@ func TestCancelPausedTurn(t *testing.T) {
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund A1"))))
 
 	events := must.Get(r.Cancel(ctx, key))
-	require.Equal(t, []string{"harness_start", "tool_result", "harness_end canceled"}, cancelKinds(events))
+	require.Equal(t, []string{"tool_result", "harness_start", "harness_end canceled"}, cancelKinds(events))
 	again := must.Get(r.Cancel(ctx, key))
 	require.Empty(t, again, "it is over")
 	require.NoError(t, drain(r.Resume(ctx, key)))

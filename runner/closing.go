@@ -42,13 +42,13 @@ func ofOtherSession(lease session.Lease, run *session.Run) bool {
 	return lease.Fork && run.Start <= lease.Shared
 }
 
-// closing adds the events that close all inner scopes of an interrupted turn, and then the conversation's open run.
-// Message is the result of the calls that were running.
+// closing adds the events that close all inner scopes of an unfinished turn, and then the conversation's run, which is
+// open or waits. Message is the result of the calls that were running.
 func (c closer) closing(events []*event.Event, message string) []*event.Event {
 	for _, scope := range slices.Backward(c.fold.Scopes.Names()) {
 		events = c.closeScope(events, scope, message)
 	}
-	if c.fold.Scope("").Run.Open {
+	if c.fold.Scope("").Run.Open || c.fold.Held() {
 		events = c.closeScope(events, "", message)
 	}
 	return events

@@ -19,7 +19,9 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/integrity"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // noting is a desk that notes what it is told, and fails as long as it is down.
@@ -233,4 +235,30 @@ func TestPersonBeyondLimits(t *testing.T) {
 	r := newRun(t, escalates(t), runner.WithDesk(desk), runner.WithLimits(runner.Limits{ModelCalls: 1}))
 	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s"), "a person please"))
 	require.Len(t, desk.requests, 1)
+}
+
+// TestPersonDuringAQuestion: what a person says withdraws a call that waits, as a message of the user does. The call
+// was asked by a process without the desk.
+func TestPersonDuringAQuestion(t *testing.T) {
+	desk, key, store, ran := &noting{}, session.ID("s1"), sessiontest.Memory(t), 0
+	pay := must.Get(tools.Func("pay", "", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval()))
+	model := scripted.Func("bot", func(req *llm.Request) scripted.Answer {
+		if strings.Contains(fmt.Sprint(req.Tools), agent.Human) {
+			return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"human"}`))
+		}
+		return scripted.Reply(scripted.Call("pay", `{}`))
+	})
+	bot := must.Get(llmagent.New("bot", "You answer.", model, llmagent.WithTools(pay)))
+	r := must.Get(runner.New(bot, store, runner.WithDesk(desk)))
+	tells(t, r, key, "a person please")
+	bare := must.Get(runner.New(bot, store)) // from whose tree the person is gone
+	tells(t, bare, key, "pay")
+	waiting := must.Get(bare.Pending(t.Context(), key))
+	require.Len(t, waiting, 1)
+	require.NoError(t, r.Deliver(t.Context(), key, human.Event{ID: "1", HandoffID: desk.requests[0].ID, Text: "Ann here."}))
+	require.Empty(t, must.Get(r.Pending(t.Context(), key)))
+	require.Empty(t, must.Get(integrity.Check(r.History(t.Context(), key))))
+	_, err := runner.Collect(bare.Resume(t.Context(), key, runner.Approve(waiting[0].ToolCallID)))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	require.Zero(t, ran)
 }

@@ -52,9 +52,6 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 		return err
 	}
 	events = t.closer().closing(events, interrupted)
-	if t.fold().Held() {
-		events = t.closer().closeScope(events, "", withdrawn)
-	}
 	if o.id == "" {
 		o.id = t.newID()
 	}
