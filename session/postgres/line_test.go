@@ -10,8 +10,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/internal/testing/servers"
+	"github.com/agentarbor/arbor/internal/testing/storetest"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 

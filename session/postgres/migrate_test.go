@@ -12,9 +12,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/internal/testing/servers"
+	"github.com/agentarbor/arbor/internal/testing/storetest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/internal/storetest"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )

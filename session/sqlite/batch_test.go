@@ -6,8 +6,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/testing/storetest"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/session/internal/storetest"
 )
 
 // oneTurn makes the appends of a session's turn of a number, as the runner writes them: the user's message and

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/internal/testing/storetest"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/internal/storetest"
 )
 
 // FuzzKey: whatever is accepted as the name of a session names one session, that is found,
