@@ -13,7 +13,7 @@ import (
 )
 
 // block is what a batch of events says about one run: its start (First is set), its end (Last is set), or both. The
-// migrations describe the columns. In ids, characters that PostgreSQL cannot store are replaced; the runner's ids
+// file schema.sql describes the columns. In ids, characters that PostgreSQL cannot store are replaced; the runner's ids
 // contain none.
 type block struct {
 	ID        string     `json:"id"`

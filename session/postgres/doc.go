@@ -1,8 +1,8 @@
 // Package postgres stores sessions in a PostgreSQL database, version 15 or newer, through the driver jackc/pgx. Any
 // number of processes on any number of machines may use the database at the same time. It runs no agents.
 //
-// All tables are in a schema of their own, arbor. [Open] creates it and brings it up to date in one transaction, with
-// the scripts in the folder migrations.
+// All tables are in a schema of their own, arbor. [Open] creates it in one transaction, with the script schema.sql. It
+// refuses a schema of an older or newer version, and leaves it unchanged.
 //
 // # What survives
 //

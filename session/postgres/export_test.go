@@ -1,26 +1,11 @@
 package postgres
 
-import (
-	"context"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-)
+import "time"
 
 // WithClock replaces the server's clock.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
 
-// Migrate brings the schema up to a version that may be an older one.
-func Migrate(ctx context.Context, url string, version int) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return migrate(ctx, conn, version)
-}
-
-// SchemaVersion is the newest version.
+// SchemaVersion is the version of the schema.
 const SchemaVersion = schemaVersion
 
 // ListSQL is the statement for a page of a list.

@@ -30,12 +30,10 @@
 // session with forks is deleted, its row stays without its key, and so do the events that the forks share. Both are
 // deleted with the last of these forks.
 //
-// # Files of older versions
+// # Files of other versions
 //
-// Open brings a file up to date in one transaction, or leaves it unchanged. A process with the older version that has
-// the file open meanwhile loses its leases: its next append is a conflict, and its next lease is refused with an
-// error that says why. What it had stored is kept; an append that fails stores nothing. An older version does not
-// open a newer file.
+// Open creates the tables of a new file in one transaction. It refuses a file with an older or a newer schema, and
+// leaves it unchanged: export its sessions with the version that wrote it, and import them into a new file.
 //
 // # Restrictions
 //

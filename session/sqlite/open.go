@@ -139,7 +139,7 @@ func prepareFile(ctx context.Context, db *sql.DB) error {
 	if synchronous < 2 { // FULL
 		return fmt.Errorf("the driver does not wait for the disk (synchronous is %d)", synchronous)
 	}
-	return migrate(ctx, db)
+	return createSchema(ctx, db)
 }
 
 // whileBusy repeats fn while it fails because another process is writing. The pauses are short, because that process

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -58,6 +59,47 @@ func Contents(t testing.TB, s session.Store, key session.Key) []string {
 		texts = append(texts, e.Text())
 	}
 	return texts
+}
+
+// CheckForks forks a session with turns that end in each way, at each position, after its log was damaged. It requires
+// that each fork has the status of its log.
+func CheckForks(t testing.TB, s session.Store, damage func()) {
+	t.Helper()
+	var log []*event.Event
+	add := func(scope string, data event.Data) {
+		n := int64(len(log)) + 1
+		e := Text(n, "x")
+		e.TurnID, e.Scope, e.Data = fmt.Sprint("t", len(log)/6), scope, data
+		if n%3 == 0 {
+			e.ID = fmt.Sprintf("a \"word\" %d", n) // it is stored as whole JSON
+		}
+		log = append(log, e)
+	}
+	for _, reason := range []event.FinishReason{event.FinishReasonStop, event.FinishReasonInputRequired, event.FinishReasonTransfer, event.FinishReasonError,
+		event.FinishReasonLimit, event.FinishReasonCanceled, event.FinishReasonLength} {
+		add("", &event.User{Content: llm.Content{Text: `{"type":"harness_end"}`}})
+		add("", &event.HarnessStart{})
+		add("inner", &event.HarnessEnd{FinishReason: event.FinishReasonError})
+		add("", &event.State{Delta: map[string]any{"type": "user"}})
+		add("", &event.HarnessEnd{FinishReason: reason})
+		add("", &event.Text{Content: "harness_end"})
+	}
+	whole, seen := session.ID("whole"), map[session.Status]bool{}
+	must.Get(s.Write(t.Context(), whole, session.Write{Acquire: session.Self(), Events: log, Release: true}))
+	damage()
+	for seq := range int64(len(log)) + 1 {
+		fork := session.ID(fmt.Sprint("fork", seq))
+		require.NoError(t, s.Fork(t.Context(), whole, seq, fork))
+		var fold session.Fold
+		for _, e := range Load(t, s, fork) {
+			fold.Apply(e)
+		}
+		info, _, err := session.Find(t.Context(), s, fork)
+		require.NoError(t, err)
+		require.Equal(t, fold.Status(), info.Status, "the fork at %d", seq)
+		seen[info.Status] = true
+	}
+	require.Len(t, seen, 6)
 }
 
 // Environment variables of a [Process].

@@ -2,24 +2,21 @@ package postgres
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+// schema creates the tables in the schema arbor of an empty database.
+//
+//go:embed schema.sql
+var schema string
 
-// schemaVersion is the newest version of the schema, and oldest is the oldest version that this program can bring up
-// to date. The script of the oldest version creates it in an empty database. Each later version is a script.
-const (
-	oldest        = 11
-	schemaVersion = 13
-)
+// schemaVersion is the version of the schema.
+const schemaVersion = 13
 
 // versionTable contains the version of the schema. A library that is no longer used created it.
 const versionTable = "arbor.goose_db_version"
@@ -27,33 +24,28 @@ const versionTable = "arbor.goose_db_version"
 // lockID is the advisory lock that lets only one process at a time change the schema: "arbor" in ASCII.
 const lockID = 0x6172626f72
 
-// lockTime is how long a process waits for another one that brings the schema up to date.
+// lockTime is how long a process waits for another one that creates the schema.
 const lockTime = "60s"
 
-// prepare checks the database and brings its schema up to date.
+// prepare checks the database, and creates the schema in an empty one.
 func (s *Store) prepare(ctx context.Context) error {
-	var version int
+	exists := false
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		if err := check(ctx, conn); err != nil {
 			return err
 		}
-		version, err = currentVersion(ctx, conn)
+		exists, err = hasSchema(ctx, conn)
 		return err
 	})
-	switch {
-	case err != nil || version == schemaVersion:
+	if err != nil || exists {
 		return err
-	case version > schemaVersion:
-		return fmt.Errorf("its schema arbor has version %d, which a newer version of this program created; this program supports up to %d: update this program", version, schemaVersion)
-	case version > 0 && version < oldest:
-		return fmt.Errorf("its schema arbor has version %d, which an older version of this program created; this program supports %d and later: export its sessions with that version, and import them into a new database", version, oldest)
 	}
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return migrate(ctx, conn, schemaVersion)
+	return createSchema(ctx, conn)
 }
 
 // check refuses a database in which the store could not keep stored events.
@@ -71,36 +63,39 @@ func check(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// currentVersion returns 0 for a database without the schema.
-func currentVersion(ctx context.Context, conn *pgx.Conn) (version int, err error) {
-	var exists bool
+// hasSchema reports whether the database has the schema. It returns an error if the schema has another version.
+func hasSchema(ctx context.Context, conn *pgx.Conn) (exists bool, err error) {
 	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&exists); err != nil || !exists {
-		return 0, err
+		return false, err
 	}
+	var version int
 	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&version)
-	return version, err
+	switch {
+	case err != nil || version == 0:
+		return false, err
+	case version > schemaVersion:
+		return false, fmt.Errorf("its schema arbor has version %d, which a newer version of this program created; this program supports %d: update this program", version, schemaVersion)
+	case version < schemaVersion:
+		return false, fmt.Errorf("its schema arbor has version %d, which an older version of this program created; this program supports %d: export its sessions with that version, and import them into a new database", version, schemaVersion)
+	}
+	return true, nil
 }
 
-// migrate brings the schema up to a version, in one transaction. Processes that do so at the same time wait for each
-// other. The lock belongs to the transaction, because a pooler may give the next transaction another connection.
-func migrate(ctx context.Context, conn *pgx.Conn, newest int) error {
+// createSchema creates the schema in one transaction. Processes that do so at the same time wait for each other. The
+// lock belongs to the transaction, because a pooler may give the next transaction another connection.
+func createSchema(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"}, func(tx pgx.Tx) error {
 		if err := lock(ctx, tx); err != nil {
 			return err
 		}
-		version, err := currentVersion(ctx, conn) // another process may have migrated the schema meanwhile
-		if err != nil {
+		if exists, err := hasSchema(ctx, conn); err != nil || exists { // another process may have created it meanwhile
 			return err
 		}
-		for version = max(version+1, oldest); version <= newest; version++ {
-			if err := runScript(ctx, conn, version); err != nil {
-				return fmt.Errorf("bring the schema up to version %d: %w", version, err)
-			}
-			if _, err := tx.Exec(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES ($1, true)", version); err != nil {
-				return err
-			}
+		if _, err := conn.PgConn().Exec(ctx, schema).ReadAll(); err != nil {
+			return fmt.Errorf("create the schema: %w", err)
 		}
-		return nil
+		_, err := tx.Exec(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES ($1, true)", schemaVersion)
+		return err
 	})
 }
 
@@ -120,18 +115,5 @@ func lock(ctx context.Context, tx pgx.Tx) error {
 	}
 	_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+versionTable+` (
 		id integer GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp NOT NULL DEFAULT now())`)
-	return err
-}
-
-// runScript runs the script of a version.
-func runScript(ctx context.Context, conn *pgx.Conn, version int) error {
-	files, err := fs.Glob(migrations, fmt.Sprintf("migrations/%05d_*.sql", version))
-	if err != nil || len(files) != 1 {
-		return errors.Join(err, fmt.Errorf("found %d scripts for version %d instead of one", len(files), version))
-	}
-	script, err := migrations.ReadFile(files[0])
-	if err == nil {
-		_, err = conn.PgConn().Exec(ctx, string(script)).ReadAll()
-	}
 	return err
 }

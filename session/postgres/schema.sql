@@ -5,8 +5,11 @@
 -- of the call that created the fork, so that the call recognizes its own work after a lost connection.
 --
 -- head is the id of the log's last event; it is NULL for a fork without events of its own. lease_token is the token of the last lease:
--- the time in microseconds, times 1000, so that tokens do not repeat after a restore. lease_fence is a random number for each lease.
+-- the time in microseconds, times 1000, so that tokens do not repeat after a restore. lease_random is a random number for each lease.
 -- lease_until is NULL while no process holds the lease. created is NULL until the first events are stored. All times are the server's.
+--
+-- status is how far the last turn is: 'open', 'waiting', 'done', 'failed' or 'canceled', and '' without a turn. stop is the largest
+-- position at which a request asked to stop a turn, or 0.
 CREATE TABLE arbor.session (
 	key           bigint GENERATED ALWAYS AS IDENTITY (MAXVALUE 2147483647) PRIMARY KEY,
 	app           text COLLATE "C",
@@ -20,11 +23,13 @@ CREATE TABLE arbor.session (
 	parent_seq    bigint CHECK (parent_seq >= 0),
 	fork_nonce    bigint,
 	lease_token   bigint NOT NULL DEFAULT 0,
-	lease_fence   bigint,
+	lease_random  bigint,
 	lease_host    text,
 	lease_pid     bigint,
 	lease_started bigint,
 	lease_until   timestamptz,
+	status        text COLLATE "C" NOT NULL DEFAULT '',
+	stop          bigint NOT NULL DEFAULT 0,
 	UNIQUE (app, user_id, id),
 	CHECK ((parent_key IS NULL) = (parent_seq IS NULL)),
 	CHECK ((app IS NULL) = (id IS NULL) AND (user_id IS NULL) = (id IS NULL))
@@ -35,6 +40,9 @@ CREATE INDEX session_parent ON arbor.session (parent_key, parent_seq) WHERE pare
 -- A page of a user's sessions, the ones updated last first, is a part of this index.
 CREATE INDEX session_updated ON arbor.session (app, user_id, updated DESC, id) WHERE updated IS NOT NULL;
 
+-- A page of the sessions that have one status, of all users or of one, is a part of this index.
+CREATE INDEX session_status ON arbor.session (status, app, user_id, updated DESC, id) WHERE updated IS NOT NULL;
+
 -- A row is an event: a line of nine words and a JSON object, which is about half as long as its whole JSON; see event.Line. An event
 -- that has no line is whole JSON.
 CREATE TABLE arbor.log (
@@ -43,6 +51,31 @@ CREATE TABLE arbor.log (
 	line    text   COLLATE "C" NOT NULL,
 	PRIMARY KEY (session, seq)
 );
+
+-- The status that an event gives a session, or NULL if it changes nothing: those of the conversation itself that begin or end a turn or a
+-- run do. What cannot be read changes nothing, so that the line is not taken for JSON.
+CREATE FUNCTION arbor.status_of(line text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+	SELECT CASE WHEN type <> 'harness_end' THEN 'open' ELSE
+		CASE substring(line FROM '"finishReason":"([a-z_]+)"') WHEN 'transfer' THEN 'open' WHEN 'input_required' THEN 'waiting'
+			WHEN 'canceled' THEN 'canceled' WHEN 'error' THEN 'failed' WHEN 'limit' THEN 'failed' ELSE 'done' END END
+	FROM (SELECT coalesce(substring(line FROM '^(user|harness_start|harness_end)(?: [^ {]*){3}  '),
+		substring(line FROM '^\{"seq":[0-9]+,(?:"(?:id|turnId|runId|parentId)":"(?:[^"\\]|\\.)*",)*"type":"(user|harness_start|harness_end)"')) AS type) AS t
+	WHERE type IS NOT NULL
+$$;
+
+-- The status that the log of a session has at a position: that of the last event before it that gives one, in the session or in those
+-- that it is a fork of.
+CREATE FUNCTION arbor.status_at(session bigint, seq bigint) RETURNS text LANGUAGE sql STABLE AS $$
+	WITH RECURSIVE line (key, upto, status) AS (
+		SELECT status_at.session, status_at.seq, NULL COLLATE "C"
+		UNION ALL
+		SELECT s.parent_key, least(line.upto, s.parent_seq), (
+			SELECT arbor.status_of(l.line) FROM arbor.log l
+			WHERE l.session = line.key AND l.seq <= line.upto AND l.line ~ '^(user |harness_|\{)' AND arbor.status_of(l.line) IS NOT NULL
+			ORDER BY l.seq DESC LIMIT 1)
+		FROM line JOIN arbor.session s ON s.key = line.key WHERE line.status IS NULL)
+	SELECT coalesce((SELECT status FROM line WHERE status IS NOT NULL), '')
+$$;
 
 -- The events as the flat JSON objects of docs/events.md, byte for byte except for NUL, for queries. PostgreSQL's text cannot hold
 -- NUL, and one event with an escaped NUL would end every query that looks into json with an error. It is shown as U+FFFD.
