@@ -16,11 +16,10 @@ type follower struct {
 	yield func(session.Entry, error) bool
 
 	deletions int
-	room      [8]session.Entry
 }
 
 func (f *follower) run(ctx context.Context) error {
-	f.deletions = f.s.after(session.Position{}, nil).deletions
+	f.deletions = f.s.after(session.Position{}).deletions
 	timer := time.NewTimer(f.poll)
 	defer timer.Stop()
 	for look := true; ; {
@@ -58,31 +57,25 @@ func (f *follower) run(ctx context.Context) error {
 // deliver yields all entries that are available. It returns a channel that is closed when there are more.
 func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stopped bool, err error) {
 	for {
-		state := f.s.after(f.log.Position, f.room[:0])
+		state := f.s.after(f.log.Position)
 		if state.deletions != f.deletions {
 			if err := f.checkShown(ctx); err != nil {
 				return nil, false, err
 			}
 			f.deletions = state.deletions
 		}
-		for i, p := range state.parts {
-			if err := f.checkOpen(ctx); err != nil {
-				return nil, false, err
-			}
-			f.log.Part = state.part + int64(i)
-			if !f.yield(p, nil) {
-				return nil, true, nil
-			}
-		}
-		if len(state.parts) > 0 {
-			continue
-		}
 		// If the log is longer, no more partial events are published at this position.
-		if f.log.Seq >= state.seq {
+		if state.part == 0 && f.log.Seq >= state.seq {
 			return state.changed, false, nil
 		}
 		if err := f.checkOpen(ctx); err != nil {
 			return nil, false, err
+		}
+		if state.part > 0 {
+			if f.log.Part = state.part; !f.yield(state.next, nil) {
+				return nil, true, nil
+			}
+			continue
 		}
 		e, err := f.log.Next(ctx)
 		if e.Event == nil || err != nil { // nil: the session was just deleted, which the next poll detects

@@ -109,16 +109,16 @@ func TestPollBesideAnAppend(t *testing.T) {
 	_, ok = s.beginPoll()
 	require.False(t, ok)
 	s.endPoll(2, version)
-	require.EqualValues(t, 1, s.after(session.Position{Seq: 1}, nil).seq)
+	require.EqualValues(t, 1, s.after(session.Position{Seq: 1}).seq)
 	e := liveText("b", "x")
 	e.Seq = 2
 	s.endAppend(l, nil, []*event.Event{e}, nil)
 	s.endPoll(3, version)
-	require.EqualValues(t, 2, s.after(session.Position{Seq: 1}, nil).seq)
+	require.EqualValues(t, 2, s.after(session.Position{Seq: 1}).seq)
 	version, ok = s.beginPoll()
 	require.True(t, ok)
 	s.endPoll(3, version)
-	require.EqualValues(t, 3, s.after(session.Position{Seq: 2}, nil).seq)
+	require.EqualValues(t, 3, s.after(session.Position{Seq: 2}).seq)
 }
 
 // TestLivePolls: what another process stores is seen at the next look, and what this

@@ -278,31 +278,26 @@ func (s *stream) reset() {
 type snapshot struct {
 	seq       int64
 	deletions int
-	parts     []session.Entry // a batch of the partial events that follow the follower's position
-	part      int64           // the Part of the first of them
-	changed   <-chan struct{} // closed at the next change
+	next      session.Entry   // the partial event that follows the follower's position
+	part      int64           // its Part, 0 if there is none
+	changed   <-chan struct{} // closed at the next change; nil if there is a next event
 }
 
-// after returns the state for a follower at a position. It uses buf for the parts.
-func (s *stream) after(at session.Position, buf []session.Entry) snapshot {
+// after returns the state for a follower at a position.
+func (s *stream) after(at session.Position) snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	state := snapshot{seq: s.seq, deletions: s.deletions}
+	at.Part++
+	i, _ := slices.BinarySearchFunc(s.parts, at, func(p *series, at session.Position) int { return p.last().Compare(at) })
+	if i < len(s.parts) && s.parts[i].at.Seq == at.Seq {
+		at.Part = max(at.Part, s.parts[i].at.Part)
+		state.next, state.part = s.parts[i].entry(at), at.Part
+		return state
+	}
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	state := snapshot{seq: s.seq, deletions: s.deletions, changed: s.changed, parts: buf[:0]}
-	i, _ := slices.BinarySearchFunc(s.parts, at, func(p *series, at session.Position) int { return p.last().Compare(at) })
-	for ; i < len(s.parts) && s.parts[i].at.Seq == at.Seq; i++ {
-		p := s.parts[i]
-		for next := max(p.at.Part, at.Part+1); next <= p.last().Part; next++ {
-			if len(state.parts) == cap(buf) {
-				return state
-			}
-			if len(state.parts) == 0 {
-				state.part = next
-			}
-			state.parts = append(state.parts, p.entry(session.Position{Seq: at.Seq, Part: next}))
-		}
-	}
+	state.changed = s.changed
 	return state
 }
