@@ -126,17 +126,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	if err := page.Check(); err != nil {
 		return nil, err
 	}
-	query := list(filter, page)
-	var out []session.Info
-	err := s.reader.each(ctx, query.SQL, query.Args, func(r *sql.Rows) error {
-		i, err := s.scanInfo(r)
-		out = append(out, i)
-		return err
-	})
-	if err != nil {
-		return nil, s.failed(ctx, "list the sessions in", err)
-	}
-	return out, nil
+	return s.infos(ctx, "list the sessions in", list(filter, page), page.Limit, func(session.Info) bool { return true })
 }
 
 // list returns the statement for a page of the list.
@@ -160,14 +150,28 @@ func newQuery(sql string, args ...any) *rows.Query {
 	return &rows.Query{SQL: sql, Args: args, Mark: "?", User: "user"}
 }
 
-func (s *Store) scanInfo(r *sql.Rows) (i session.Info, err error) {
-	var created, updated, until int64
-	var holder session.Owner
-	err = r.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-		&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &i.Status, &until, &holder.Host, &holder.PID, &holder.Started)
-	i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
-	i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
-	return i, err
+// infos reads sessions up to a limit, if it is not 0, and returns those for which has returns true.
+func (s *Store) infos(ctx context.Context, doing string, query *rows.Query, limit int, has func(session.Info) bool) (out []session.Info, err error) {
+	err = s.reader.each(ctx, query.SQL, query.Args, func(r *sql.Rows) error {
+		var i session.Info
+		var created, updated, until int64
+		var holder session.Owner
+		err := r.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
+			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &i.LastID, &i.Status, &until, &holder.Host, &holder.PID, &holder.Started)
+		i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
+		i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+		if err != nil || !has(i) {
+			return err
+		}
+		if out = append(out, i); len(out) == limit {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.failed(ctx, doing, err)
+	}
+	return out, nil
 }
 
 // Orphans implements [session.Store]. It reads the sessions whose lease is held, or was held by a process that has
@@ -176,20 +180,5 @@ func (s *Store) Orphans(ctx context.Context, page session.Page) ([]session.Info,
 	if err := page.Check(); err != nil {
 		return nil, err
 	}
-	query := orphans(page, s.now())
-	var out []session.Info
-	err := s.reader.each(ctx, query.SQL, query.Args, func(r *sql.Rows) error {
-		i, err := s.scanInfo(r)
-		if err != nil || i.Leased {
-			return err
-		}
-		if out = append(out, i); len(out) == page.Limit {
-			return errEnough
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, s.failed(ctx, "look for orphans in", err)
-	}
-	return out, nil
+	return s.infos(ctx, "look for orphans in", orphans(page, s.now()), page.Limit, func(i session.Info) bool { return !i.Leased })
 }
