@@ -73,8 +73,7 @@ func mismatch(v any, want reflect.Type, err error) string {
 			return kind + " that does not fit " + want.String()
 		}
 	}
-	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) && typ.Field != "" {
+	if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && typ.Field != "" {
 		return fmt.Sprintf("%s that does not fit %s: its %s has to be %s", kind, want, typ.Field, typ.Type)
 	}
 	return fmt.Sprintf("%s, not %s", kind, want)

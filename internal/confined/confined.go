@@ -119,8 +119,7 @@ func ReadIn(fsys fs.FS, name string, most int64) ([]byte, error) {
 
 // Reason returns what an error of a file system means for people, without the path. It wraps the error.
 func Reason(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	switch {

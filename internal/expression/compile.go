@@ -162,8 +162,7 @@ var unexpected = lazyregexp.New(`^unexpected token \w+\("(.*)"\)$`)
 // syntaxError describes the text that the parser could not read, with a hint about what was probably meant.
 func syntaxError(source string, err error) error {
 	message, at := err.Error(), 0
-	var where *file.Error
-	if errors.As(err, &where) {
+	if where, ok := errors.AsType[*file.Error](err); ok {
 		message, at = where.Message, where.From
 	}
 	if m := unexpected.FindStringSubmatch(message); m != nil {
@@ -183,8 +182,7 @@ func syntaxError(source string, err error) error {
 
 func typeError(source string, err error, want want) error {
 	message, at := err.Error(), -1
-	var where *file.Error
-	if errors.As(err, &where) {
+	if where, ok := errors.AsType[*file.Error](err); ok {
 		message, at = where.Message, where.From
 	}
 	if got, ok := strings.CutPrefix(message, "expected bool, but got "); ok && want == wantTruth {

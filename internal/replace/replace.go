@@ -16,8 +16,7 @@ import (
 // the path, not its target. A process that dies may leave a file whose name begins with a dot.
 func File(path string, content []byte, perm fs.FileMode) error {
 	err := write(path, content, perm)
-	var cause syscall.Errno
-	if errors.As(err, &cause) { // the name of the temporary file says nothing to people
+	if cause, ok := errors.AsType[syscall.Errno](err); ok { // the name of the temporary file says nothing to people
 		err = &fs.PathError{Op: "write", Path: path, Err: cause}
 	}
 	return err

@@ -34,9 +34,8 @@ func compile(schema json.RawMessage) (doc any, compiled *jsonschema.Schema, err 
 		return nil, nil, err
 	}
 	compiled, err = c.Compile(url)
-	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
-	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
+	if bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok && errors.As(bad.Err, &invalid) {
 		return nil, nil, errors.New(violations(invalid)[0])
 	}
 	return doc, compiled, err
@@ -54,8 +53,7 @@ func Fits(schema, value json.RawMessage) error {
 		return fmt.Errorf("it is %w", err)
 	}
 	err = compiled.Validate(doc)
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return errors.New(strings.Join(violations(invalid), "; "))
 	}
 	return err

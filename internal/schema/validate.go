@@ -63,8 +63,7 @@ func (v *Validator) Validate(input json.RawMessage) error {
 		}
 	}
 	err = v.schema.Validate(doc)
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		all := violations(invalid)
 		slices.SortFunc(all, func(a, b string) int { // their order is that of a map, and equal errors must have equal texts
 			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a, b))

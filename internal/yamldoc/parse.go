@@ -95,8 +95,7 @@ func (f *File) place(t *token.Token) (line, col int) {
 func (f *File) syntax(err error) {
 	var at *token.Token
 	message := ""
-	var syntax yaml.Error
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[yaml.Error](err); ok {
 		at, message = syntax.GetToken(), syntax.GetMessage()
 	} else { // err.Error of a yaml.Error would format the source, which is slow
 		message = err.Error()

@@ -35,8 +35,7 @@ const (
 
 // code returns PostgreSQL's error code, or "" if the error did not come from the server.
 func code(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
 	}
 	return ""

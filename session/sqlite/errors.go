@@ -13,8 +13,7 @@ import (
 
 // code returns SQLite's primary result code, or -1 if the error is not SQLite's.
 func code(err error) int {
-	var e *driver.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return -1
