@@ -170,8 +170,7 @@ func ProblemLines(err error) (lines []string) {
 // says only that the input is bad, and with a sentence for what the operating system reports about a file.
 func Plain(err error, pkg string) string {
 	text := strings.Replace(strings.TrimPrefix(err.Error(), pkg+": "), ": "+agent.ErrBadInput.Error(), "", 1)
-	var file *fs.PathError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		text = strings.Replace(text, file.Error(), fileProblem(file), 1)
 	}
 	return strings.TrimSpace(text)

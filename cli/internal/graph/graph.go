@@ -68,8 +68,7 @@ func validateGraph(f *factory.Factory, file string, agents agentOptions) error {
 	}
 	if f.JSON {
 		fmt.Fprintln(f.Stdout, "[]")
-	}
-	if !f.JSON {
+	} else {
 		fmt.Fprintf(f.Stdout, "ok: %s, %s\n", render.Count(len(graph.Nodes), "agent"), render.Count(len(graph.Edges), "edge"))
 	}
 	return nil

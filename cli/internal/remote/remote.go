@@ -83,8 +83,7 @@ func Connect(ctx context.Context, f *factory.Factory, told func(error), opts ...
 		return nil, factory.Usagef("--server: %s", factory.Plain(err, "client"))
 	}
 	_, err = c.Me(ctx)
-	var refused *client.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusUnauthorized {
 		how := "the token of " + factory.TokenVariable + " is not one of its tokens"
 		switch {
 		case f.Server.TokenFile != "":

@@ -81,12 +81,11 @@ func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOpt
 			return err
 		}
 	}
-	some := false
 	err = c.Turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		if out, ok := c.Out.(*render.Printer); ok {
 			out.Wait("waiting for the session")
 		}
-		return turn.Noting(c.Resume(ctx, c.Key, decisions...), &some)
+		return c.Resume(ctx, c.Key, decisions...)
 	})
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -94,7 +93,7 @@ func resumeTurn(cmd *cobra.Command, f *factory.Factory, path string, o resumeOpt
 		return factory.Exit(factory.StatusInterrupted)
 	case errors.Is(err, runner.ErrNoApproval):
 		return fmt.Errorf("%w; %s prints the waiting calls", err, f.CommandLine("sessions", "show", factory.QuoteArg(c.Key.ID), "--state"))
-	case err == nil && !some:
+	case err == nil && c.Seen == 0:
 		f.Say("the last turn of session %s is complete: there is nothing to resume", c.Key.ID)
 	}
 	return err

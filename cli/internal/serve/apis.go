@@ -155,8 +155,7 @@ func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
 		}
 		webhooks.Store = file
 	}
-	web := o.limits.a2a()
-	web.Origins = o.origins
+	web := a2aserver.HTTPOptions{Streams: o.limits.open, MaxBody: int64(o.limits.body), BodyTimeout: o.limits.bodyTime, Origins: o.origins}
 	all := []a2aserver.Option{a2aserver.WithLogger(f.Warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(web)}
 	if o.a2a03 {
 		all = append(all, f.A2A03)
@@ -165,24 +164,24 @@ func a2aOptions(f *factory.Factory, o *options) ([]a2aserver.Option, error) {
 }
 
 // a2aServer returns the handler of A2A.
-func a2aServer(f *factory.Factory, o *options, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
+func (s *service) a2aServer() (*a2aserver.Server, error) {
 	var schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
-	if !o.noToken {
+	if !s.noToken {
 		schemes = map[sdk.SecuritySchemeName]sdk.SecurityScheme{"bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
 	}
-	auth, err := a2aserver.Declare(who, schemes)
+	auth, err := a2aserver.Declare(s.who, schemes)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
-	if o.url != "" || signer != nil {
-		opts = append(opts, a2aserver.WithURL(base))
+	opts := append(s.a2a, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: s.signer}))
+	if s.url != "" || s.signer != nil {
+		opts = append(opts, a2aserver.WithURL(s.base))
 	}
-	s, err := a2aserver.NewOn(turns, opts...)
+	a, err := a2aserver.NewOn(s.turns, opts...)
 	if err != nil {
 		return nil, factory.Usage(err)
 	}
-	return s, nil
+	return a, nil
 }
 
 // keySetPath is the path of the public key that verifies the card's signature.

@@ -31,8 +31,7 @@ func listen(f *factory.Factory, flag, addr string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		var cause *net.OpError
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*net.OpError](err); ok {
 			err = cause.Err // the message already contains the address
 		}
 		hint := "use an address of this machine, such as 127.0.0.1:8420"
@@ -227,17 +226,6 @@ func (l *limitOptions) check() error {
 	}
 	l.open = access.NewLimit(l.userStreams, l.streams)
 	return nil
-}
-
-// of adds the limits to the options of a guard.
-func (l *limitOptions) of(o access.Options) access.Options {
-	o.Streams, o.MaxBody, o.BodyTimeout = l.open, int64(l.body), l.bodyTime
-	return o
-}
-
-// a2a returns the limits for clients of A2A.
-func (l *limitOptions) a2a() a2aserver.HTTPOptions {
-	return a2aserver.HTTPOptions{Streams: l.open, MaxBody: int64(l.body), BodyTimeout: l.bodyTime}
 }
 
 // arrives limits the time of bodies at paths without a handler, too, which read none: net/http waits for the rest of a

@@ -184,7 +184,7 @@ func serve(ctx context.Context, f *factory.Factory, path string, o *options) err
 		}
 	}
 	s.listeners = append(s.listeners, webListener(s.web, o.limits.arrives(o.root(server.Mux(s.handlers...))), s.certified))
-	if err := tellPage(f, o, s.who, s.base); err != nil { // print it first, where people see it
+	if err := s.tellPage(); err != nil { // print it first, where people see it
 		return err
 	}
 	f.Notice(s.tree)
@@ -208,8 +208,11 @@ func (s *service) configure(context.Context) (err error) {
 	if s.logger, err = s.requestLog(s.f.Stderr); err != nil {
 		return err
 	}
-	if s.certified, err = certified(s.f, s.options); err != nil {
-		return err
+	if s.tls != (access.TLSFiles{}) {
+		s.tls.Logger = s.f.Warnings()
+		if s.certified, err = s.tls.Config(); err != nil {
+			return factory.Usagef("--tls-cert: %s", factory.Plain(err, "access"))
+		}
 	}
 	s.files = reload.Watch(s.f, s.path, s.noReload)
 	if s.tree, err = s.f.Load(s.path); err == nil {
@@ -302,7 +305,8 @@ func (s *service) run(ctx context.Context) error {
 
 // guarded returns the options of the guards of all APIs.
 func (s *service) guarded() access.Options {
-	return s.limits.of(access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins})
+	return access.Options{Users: s.who, Hosts: hostOf(s.url), Origins: s.origins,
+		Streams: s.limits.open, MaxBody: int64(s.limits.body), BodyTimeout: s.limits.bodyTime}
 }
 
 // openHandlers returns the handlers of all APIs except A2A and MCP.
@@ -328,7 +332,7 @@ func (s *service) openA2A(context.Context) error {
 	if !s.has(apiA2A) {
 		return nil
 	}
-	a, err := a2aServer(s.f, s.options, s.turns, s.who, s.signer, s.base, s.a2a)
+	a, err := s.a2aServer()
 	if err != nil {
 		return err
 	}
@@ -394,19 +398,6 @@ func treeProblems(err error) []server.TreeProblem {
 	return []server.TreeProblem{{Message: strings.TrimSpace(err.Error())}}
 }
 
-// certified returns the server's TLS configuration, nil without TLS.
-func certified(f *factory.Factory, o *options) (*tls.Config, error) {
-	if o.tls == (access.TLSFiles{}) {
-		return nil, nil
-	}
-	o.tls.Logger = f.Warnings()
-	c, err := o.tls.Config()
-	if err != nil {
-		return nil, factory.Usagef("--tls-cert: %s", factory.Plain(err, "access"))
-	}
-	return c, nil
-}
-
 // hostOf returns the host of a public URL, if there is one.
 func hostOf(public string) []string {
 	if u, err := url.Parse(public); err == nil && u.Host != "" {
@@ -416,22 +407,19 @@ func hostOf(public string) []string {
 }
 
 // tellPage prints the address of the page, and opens it for a developer. The address signs the owner in once.
-func tellPage(f *factory.Factory, o *options, who *callers, base string) error {
-	if !o.has(apiInspector) {
+func (s *service) tellPage() error {
+	if !s.has(apiInspector) {
 		return nil
 	}
-	page := strings.TrimSuffix(base, "/") + "/inspect/"
-	if who.signIn == nil {
-		f.Say("page at %s", page)
-		openPage(f, o, page)
-		return nil
+	page, how := strings.TrimSuffix(s.base, "/")+"/inspect/", ""
+	if s.who.signIn != nil {
+		code, err := s.who.signIn.Code(factory.Owner.Name)
+		if err != nil {
+			return err
+		}
+		page, how = page+"#code="+code, " (once, within five minutes)"
 	}
-	code, err := who.signIn.Code(factory.Owner.Name)
-	if err != nil {
-		return err
-	}
-	page += "#code=" + code
-	f.Say("page at %s (once, within five minutes)", page)
-	openPage(f, o, page)
+	s.f.Say("page at %s%s", page, how)
+	openPage(s.f, s.options, page)
 	return nil
 }

@@ -116,7 +116,7 @@ func (c *chat) greet(ctx context.Context) error {
 	if fold.Waits() {
 		c.waitingElsewhere(fold.Scope("").Run.Agent)
 	}
-	if c.seen = fold.Seq; !fold.Unfinished() {
+	if c.Seen = fold.Seq; !fold.Unfinished() {
 		return nil
 	}
 	running, err := c.At.running(ctx)
@@ -181,7 +181,7 @@ func (c *chat) loop(ctx context.Context, in prompt.Lines) error {
 func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
 	out := prompt.Overhearing(c.Factory, in)
 	hear := func(e *event.Event) {
-		c.seen = e.Seq
+		c.Seen = e.Seq
 		out.Event(e)
 		if d, ok := e.Data.(*event.Relay); ok {
 			c.markShown(d)
@@ -189,7 +189,7 @@ func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
 		}
 	}
 	if c.pages == nil || c.DB != nil { // otherwise an unreachable server would delay the prompt
-		for e, err := range c.At.Log(ctx, c.seen) {
+		for e, err := range c.At.Log(ctx, c.Seen) {
 			if err != nil {
 				return "", err
 			}
@@ -197,7 +197,7 @@ func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
 		}
 	}
 	heard, over := context.WithCancel(ctx)
-	wait := prompt.Overhear(heard, c.Factory, c.At, c.seen, hear)
+	wait := prompt.Overhear(heard, c.Factory, c.At, c.Seen, hear)
 	line, err := in.Next(ctx)
 	over()
 	wait()
@@ -305,7 +305,7 @@ func (c *chat) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event
 // printMissed prints the events of others before a position, which came while a message waited.
 func (c *chat) printMissed(ctx context.Context, before int64) {
 	out := prompt.Overhearing(c.Factory, nil)
-	for e, err := range c.At.Log(ctx, c.seen) {
+	for e, err := range c.At.Log(ctx, c.Seen) {
 		if err != nil || e.Seq >= before {
 			break
 		}
@@ -400,18 +400,14 @@ func (c *chat) continueTurn(ctx context.Context, line string) error {
 	default:
 		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
 	}
-	fold, err := c.readFold(ctx)
-	if err != nil {
-		return err
-	}
 	for i := range decisions {
 		decisions[i].Digest = digest
 	}
-	some := false
+	before := c.Seen
 	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return Noting(c.At.Continue(ctx, fold, decisions...), &some)
+		return c.At.Continue(ctx, &c.known, decisions...)
 	})
-	if err == nil && !some {
+	if err == nil && c.Seen == before {
 		c.Factory.Say("the last turn is complete: there is nothing to resume")
 	}
 	return err

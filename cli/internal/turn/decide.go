@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"strings"
 
@@ -193,16 +192,4 @@ func (d *DecisionOptions) Decisions(ctx context.Context, c *Conversation) (all [
 		all = append(all, runner.Deny(call, d.reason))
 	}
 	return c.sign(ctx, d.DeciderOptions, all)
-}
-
-// Noting sets some when the sequence yields its first event.
-func Noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
-	return func(yield func(*event.Event, error) bool) {
-		for e, err := range seq {
-			*some = true
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }

@@ -69,8 +69,8 @@ type Conversation struct {
 	Out                 render.Sink
 	Options
 
+	Seen  int64        // the position of the last printed event
 	known session.Fold // the fold of the log, as far as it was read
-	seen  int64        // the position of the last printed event
 
 	noted bool // the user has been told which model answers
 
@@ -158,7 +158,7 @@ func (c *Conversation) Turn(ctx context.Context, events func(context.Context) it
 		}
 		c.told = false // not earlier: a question remains open if its decision is refused
 		c.Out.Event(e)
-		c.seen = max(c.seen, e.Seq)
+		c.Seen = max(c.Seen, e.Seq)
 		turn.Apply(e)
 		if d, ok := e.Data.(*event.File); ok {
 			failure = c.Made(ctx, d)
