@@ -177,9 +177,9 @@ func TestOddAnswers(t *testing.T) {
 	}
 	rest := map[string]string{
 		"JSONRPC": `{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"},"artifacts":[{"artifactId":"a","parts":[
-			{"kind":"text","text":"Fine."},{"kind":"file","file":{"name":"f","uri":"https://x.example/f"}}]}]}`,
+			{"kind":"text","text":"Fine. "},{"kind":"data","data":{"n":1}},{"kind":"file","file":{"name":"f","uri":"https://x.example/f"}}]}]}`,
 		"HTTP+JSON": `{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[
-			{"text":"Fine."},{"file":{"name":"f","fileWithUri":"https://x.example/f"}}]}]}}`,
+			{"text":"Fine. "},{"data":{"data":{"n":1}}},{"file":{"name":"f","fileWithUri":"https://x.example/f"}}]}]}}`,
 	}
 	for transport, events := range odd {
 		for name, first := range events {
@@ -195,7 +195,7 @@ func TestOddAnswers(t *testing.T) {
 			p.wrap = answers("text/event-stream", body)
 			events, _, err := remotetest.NewClient(t, newRemote(t, p.URL)).Turn("hi")
 			require.NoError(t, err, "%s: %s", transport, name)
-			require.Equal(t, []string{"Fine."}, remotetest.Texts(events), "%s: %s", transport, name)
+			require.Equal(t, []string{`Fine. {"n":1}`}, remotetest.Texts(events), "%s: %s", transport, name)
 			require.Len(t, remotetest.Find[*event.File](events), 1, "%s: %s", transport, name)
 		}
 	}

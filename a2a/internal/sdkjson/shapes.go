@@ -93,6 +93,8 @@ func shapeOf(t reflect.Type) *Shape {
 		return &Shape{kind: kindArray, elem: shapeOf(t.Elem())}
 	case reflect.Map:
 		return aStruct
+	case reflect.Interface:
+		return aValue
 	case reflect.Bool:
 		return aBool
 	case reflect.Int:
