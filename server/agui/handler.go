@@ -14,19 +14,16 @@ import (
 // Handler serves AG-UI. It is an http.Handler and safe for concurrent use. The zero value is not usable; see [New].
 type Handler struct {
 	*front.Handler
-	turns     *live.Turns
-	sessions  *checkpoint.Sessions
-	reasoning bool
-
-	clientTools front.ClientTools
-	pageState   []string
+	settings
+	turns    *live.Turns
+	sessions *checkpoint.Sessions
 }
 
 // Option configures a [Handler].
 type Option func(*settings)
 
 type settings struct {
-	front.Config
+	front       front.Config
 	reasoning   bool
 	clientTools front.ClientTools
 	pageState   []string
@@ -34,13 +31,13 @@ type settings struct {
 
 // WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
 // into the context with access.WithUser; requests without a user are refused.
-func WithGuard(g *access.Guard) Option { return func(s *settings) { s.Guard = g } }
+func WithGuard(g *access.Guard) Option { return func(s *settings) { s.front.Guard = g } }
 
 // WithApp sets the app in the keys of sessions; see live.Turns.RunnerOf. Defaults to session.DefaultApp.
-func WithApp(app string) Option { return func(s *settings) { s.App = app } }
+func WithApp(app string) Option { return func(s *settings) { s.front.App = app } }
 
 // WithPrefix sets the path to which pages post runs. Defaults to /agui.
-func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path } }
+func WithPrefix(path string) Option { return func(s *settings) { s.front.Prefix = path } }
 
 // WithReasoning sends the reasoning that models disclose to every client, also for users without the right
 // [access.Inspect]. Defaults to sending none.
@@ -59,18 +56,17 @@ func WithPageState(keys ...string) Option { return func(s *settings) { s.pageSta
 // New returns a handler that serves turns. The caller closes the turns after the last request. The error names the
 // invalid option.
 func New(turns *live.Turns, opts ...Option) (*Handler, error) {
-	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
-	h := &Handler{turns: turns}
-	err := option.Apply(s, opts)
+	h := &Handler{turns: turns, settings: settings{front: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}}
+	h.front.Routes = []front.Route{{Method: http.MethodPost, Path: "", Handle: h.run}, {Method: http.MethodPost, Path: "/connect", Handle: h.connect}}
+	err := option.Apply(&h.settings, opts)
 	if err == nil {
-		s.Routes = []front.Route{{Method: http.MethodPost, Path: "", Handle: h.run}, {Method: http.MethodPost, Path: "/connect", Handle: h.connect}}
-		h.Handler, err = front.New(s.Config)
+		h.Handler, err = front.New(h.front)
 	}
 	if err == nil {
-		err = s.clientTools.Check(turns.Runner().Tree())
+		err = h.clientTools.Check(turns.Runner().Tree())
 	}
 	if err == nil {
-		err = checkKeys(s.pageState)
+		err = checkKeys(h.pageState)
 	}
 	if err == nil {
 		h.sessions, err = checkpoint.New(turns.Store())
@@ -78,7 +74,6 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agui: %w", err)
 	}
-	h.reasoning, h.clientTools, h.pageState = s.reasoning, s.clientTools, s.pageState
 	return h, nil
 }
 

@@ -144,6 +144,7 @@ type chatAnswer struct {
 	text   turntext.Joiner
 	shown  []byte // to the client
 	filter func(*event.Event) *event.Event
+	events []*event.Event // of an answer without a stream
 
 	stream *access.Stream
 	sent   bool          // a frame was sent
@@ -154,12 +155,12 @@ type chatAnswer struct {
 
 func (w *chatAnswer) write() error {
 	w.filter = w.c.EventFilter()
-	if !w.r.Stream {
+	if w.stream == nil {
 		return w.writeWhole()
 	}
 	w.begin = time.AfterFunc(w.h.silence, func() { _ = w.stream.Begin() }) // fails only if the client has disconnected
 	defer w.begin.Stop()
-	rep, err := w.run(w.sendEntry)
+	rep, err := w.run()
 	if err == nil {
 		err = w.finish(rep)
 	}
@@ -175,8 +176,8 @@ func (w *chatAnswer) write() error {
 	return err
 }
 
-// run calls take for each entry of the answer, with its pieces of text.
-func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*live.Report, error) {
+// run takes all entries of the answer.
+func (w *chatAnswer) run() (*live.Report, error) {
 	if w.a.Again != nil {
 		return w.a.Again, nil
 	}
@@ -193,7 +194,7 @@ func (w *chatAnswer) run(take func(session.Entry, []turntext.Piece) error) (*liv
 			w.part.Apply(en.Event)
 		}
 		reader.Begin(rep.User)
-		return take(en, reader.Next(en))
+		return w.take(en, reader.Next(en))
 	})
 }
 
@@ -205,50 +206,33 @@ func (w *chatAnswer) json(v any) error {
 
 // writeWhole answers without a stream.
 func (w *chatAnswer) writeWhole() error {
-	var events []*event.Event
-	rep, err := w.run(func(en session.Entry, pieces []turntext.Piece) error {
-		if e := w.filter(en.Event); w.r.Arbor.Events && e != nil {
-			events = append(events, e)
-		}
-		return w.add(pieces)
-	})
+	rep, err := w.run()
+	if err == nil {
+		err = w.end(rep)
+	}
 	if err != nil {
+		w.shown = nil // the client receives none of it
 		return err
 	}
-	said := string(w.text.Text())
-	question, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
-	if err != nil {
-		return err
-	}
-	if noOutput(rep, w.text.Text()) {
-		return errNoOutput
-	}
-	text, finish := w.r.stops.pass(said)+w.r.stops.rest()+question, finishOf(rep)
-	w.shown = []byte(text)
+	text, finish := string(w.shown), finishOf(rep)
 	w.out.Object = "chat.completion"
 	w.out.Choices = []wireChoice{{Message: &wireMessage{Role: "assistant", Content: &text, ToolCalls: callsOf(front.OpenQuestions(rep), false)}, FinishReason: &finish}}
 	w.out.Usage, w.out.Arbor = usageOf(w.part.Usage), w.arbor(rep)
-	w.out.Arbor.Events = events
+	w.out.Arbor.Events = w.events
 	return w.c.JSON(http.StatusOK, w.out)
-}
-
-// add adds pieces to the text.
-func (w *chatAnswer) add(pieces []turntext.Piece) (err error) {
-	for _, p := range pieces {
-		if _, err = w.text.Add(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (w *chatAnswer) arbor(rep *live.Report) *wireArbor {
 	return &wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn, Agent: rep.Agent, State: rep.State, Pending: responses.PendingOf(rep.Pending)}
 }
 
-// sendEntry sends the event and the text of an entry.
-func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error {
-	if e := w.filter(en.Event); w.r.Arbor.Events && e != nil {
+// take adds the event and the text of an entry to the answer.
+func (w *chatAnswer) take(en session.Entry, pieces []turntext.Piece) error {
+	switch e := w.filter(en.Event); {
+	case !w.r.Arbor.Events || e == nil:
+	case w.stream == nil:
+		w.events = append(w.events, e)
+	default:
 		if err := w.chunk(&wireArbor{Events: []*event.Event{e}}); err != nil {
 			return err
 		}
@@ -259,7 +243,7 @@ func (w *chatAnswer) sendEntry(en session.Entry, pieces []turntext.Piece) error 
 			text = w.r.stops.pass(text)
 		}
 		if text != "" {
-			err = w.sendText(text)
+			err = w.say(text)
 		}
 		if err != nil {
 			return err
@@ -276,9 +260,12 @@ func (w *chatAnswer) chunk(arbor *wireArbor, choices ...wireChoice) error {
 	return w.json(out)
 }
 
-// sendText sends a chunk with text. The first chunk has the role and the session.
-func (w *chatAnswer) sendText(text string) error {
+// say adds text to the answer. The first chunk of a stream has the role and the session.
+func (w *chatAnswer) say(text string) error {
 	w.shown = append(w.shown, text...)
+	if w.stream == nil {
+		return nil
+	}
 	if w.said {
 		return w.chunk(nil, wireChoice{Delta: &wireMessage{Content: &text}})
 	}
@@ -286,17 +273,22 @@ func (w *chatAnswer) sendText(text string) error {
 	return w.chunk(&wireArbor{Session: w.a.Key.ID, Turn: w.a.Turn}, wireChoice{Delta: &wireMessage{Role: "assistant", Content: &text}})
 }
 
-// finish ends the stream.
-func (w *chatAnswer) finish(rep *live.Report) error {
+// end adds the end of the text: what could have been the start of a stop sequence, and the question to the user.
+func (w *chatAnswer) end(rep *live.Report) error {
 	text, err := w.text.End(w.h.question(w.c, w.a.Key, front.OpenQuestions(rep), w.a.Refuse))
 	if err == nil && noOutput(rep, w.text.Text()) {
 		err = errNoOutput
 	}
 	text = w.r.stops.rest() + text
 	if err == nil && (text != "" || !w.said) {
-		err = w.sendText(text)
+		err = w.say(text)
 	}
-	if err != nil {
+	return err
+}
+
+// finish ends the stream.
+func (w *chatAnswer) finish(rep *live.Report) error {
+	if err := w.end(rep); err != nil {
 		return err
 	}
 	if calls := callsOf(front.OpenQuestions(rep), true); calls != nil {

@@ -18,31 +18,30 @@ import (
 // [New].
 type Handler struct {
 	*front.Handler
+	settings
 	turns   *live.Turns
 	chats   *chats.Chats
 	silence time.Duration // how long a stream waits for the first text before it sends its headers
-
-	clientTools front.ClientTools
 }
 
 // Option configures a [Handler].
 type Option func(*settings)
 
 type settings struct {
-	front.Config
+	front       front.Config
 	patience    time.Duration
 	clientTools front.ClientTools
 }
 
 // WithGuard sets the guard that authenticates requests. Without a guard, middleware of the program must put the user
 // into the context with access.WithUser; requests without a user are refused.
-func WithGuard(g *access.Guard) Option { return func(s *settings) { s.Guard = g } }
+func WithGuard(g *access.Guard) Option { return func(s *settings) { s.front.Guard = g } }
 
 // WithApp sets the app in the keys of sessions. Defaults to session.DefaultApp.
-func WithApp(app string) Option { return func(s *settings) { s.App = app } }
+func WithApp(app string) Option { return func(s *settings) { s.front.App = app } }
 
 // WithPrefix sets the prefix of all paths. Defaults to /v1, which clients have in their base URL.
-func WithPrefix(prefix string) Option { return func(s *settings) { s.Prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.front.Prefix = prefix } }
 
 // WithPatience sets how long a turn continues after its client has disconnected. Then the server stops the turn, which
 // can be resumed. The server does not stop a turn that another client follows, or whose request has the header
@@ -52,12 +51,9 @@ func WithPatience(d time.Duration) Option { return func(s *settings) { s.patienc
 // New returns a handler that serves turns. The caller closes the turns after the last request. The error names the
 // invalid option.
 func New(turns *live.Turns, opts ...Option) (*Handler, error) {
-	s := &settings{Config: front.Config{Turns: turns, Name: "openai", Prefix: "/v1", Fail: fail}, patience: 10 * time.Second}
-	if err := option.Apply(s, opts); err != nil {
-		return nil, fmt.Errorf("openaiapi: %w", err)
-	}
-	h := &Handler{turns: turns, silence: 5 * time.Second, clientTools: s.clientTools}
-	s.Routes = []front.Route{
+	h := &Handler{turns: turns, silence: 5 * time.Second}
+	h.settings = settings{front: front.Config{Turns: turns, Name: "openai", Prefix: "/v1", Fail: fail}, patience: 10 * time.Second}
+	h.front.Routes = []front.Route{
 		{Method: http.MethodGet, Path: "/models", Handle: h.models},
 		{Method: http.MethodGet, Path: "/models/{model...}", Handle: h.model},
 		{Method: http.MethodPost, Path: "/chat/completions", Handle: h.chat},
@@ -75,12 +71,15 @@ func New(turns *live.Turns, opts ...Option) (*Handler, error) {
 		{Method: http.MethodGet, Path: "/conversations/{conversation}/items/{item}", Handle: h.item},
 		{Method: http.MethodDelete, Path: "/conversations/{conversation}/items/{item}", Handle: h.deleteItem},
 	}
-	err := s.clientTools.Check(turns.Runner().Tree())
+	err := option.Apply(&h.settings, opts)
 	if err == nil {
-		h.Handler, err = front.New(s.Config)
+		h.Handler, err = front.New(h.front)
 	}
 	if err == nil {
-		h.chats, err = chats.New(turns, s.patience)
+		err = h.clientTools.Check(turns.Runner().Tree())
+	}
+	if err == nil {
+		h.chats, err = chats.New(turns, h.patience)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("openaiapi: %w", err)
