@@ -184,8 +184,10 @@ func TestTextsAnswerEqualQuestionsOnce(t *testing.T) {
 		asked := w.say("yes", with("Arbor-Session", "s")).Content
 		require.Equal(t, n+1, paid.Load())
 		again.world = newWorldOn(t, newTurns(t, root, store))
-		require.Equal(t, asked, again.say("yes", with("Arbor-Session", "s")).Content)
-		require.Equal(t, n+1, paid.Load(), "the text was about the call before")
+		for range 2 {
+			require.Equal(t, asked, again.clone().say("yes", with("Arbor-Session", "s")).Content)
+			require.Equal(t, n+1, paid.Load(), "the text was about the call before")
+		}
 		w.world = again.world
 	}
 }

@@ -50,7 +50,8 @@ type Ask struct {
 	past    History
 	said    int    // the number of messages of Now that the session has already
 	has     int64  // of a client that named the session: the position at which it had the whole answer, or 0 if unknown
-	last    string // the text of an assistant with which Past ends, or ""
+	texts   []Said // of the conversation that the client sends along
+	last    string // the text of an assistant with which it ends, or ""
 	content llm.Content
 	unseen  int64 // the position at which the client's turn ended for it, if the turn got events since
 }

@@ -44,7 +44,7 @@ func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
 // history that it sends, or a new one.
 func (c *Chats) Place(ctx context.Context, q *Ask) error {
 	texts := saidIn(q.Past)
-	q.past = historyOf(q.Key, texts...)
+	q.past, q.texts = historyOf(q.Key, texts...), texts
 	if n := len(texts) - 1; n >= 0 && texts[n].Assistant {
 		q.last = texts[n].normal()
 	}

@@ -92,7 +92,7 @@ func (c *Chats) inWords(ctx context.Context, q *Ask, rep *live.Report, a *Answer
 			sum := SumOf("again", q.Sum)
 			again := History(sum[:16])
 			replayed, _ := c.seen.find(again)
-			if _, stored := q.storedIn(rep); stored > 0 && replayed.Seq < asked.Seq { // the request came before, about an equal question
+			if _, stored := q.storedIn(rep); stored > 0 && (replayed.Seq < asked.Seq || q.hasTurn(rep)) { // the request came before, about an equal question
 				a.After, a.decided, a.again = stored, stored > rep.First, again
 				return nil, true, nil
 			}
@@ -153,6 +153,13 @@ func (q *Ask) quoted(rep *live.Report) (found *event.Event) {
 		}
 	}
 	return found
+}
+
+// hasTurn reports whether the client sends the message that began a turn along, and so all that it was shown since: then
+// equal requests are about one question.
+func (q *Ask) hasTurn(rep *live.Report) bool {
+	began := Said{Text: rep.User.Content.PlainText()}.normal()
+	return slices.ContainsFunc(q.texts, func(s Said) bool { return !s.Assistant && s.normal() == began })
 }
 
 // address returns the decisions with their ids and those of their questions, fitted to the questions that they answer.
