@@ -112,7 +112,7 @@ func (a *attempt) completionsEvent(data []byte) error {
 		return a.client.objectError(e)
 	}
 	if u := r.ev.usage(); u != nil {
-		r.usage = u
+		r.usage = u.after(r.usage)
 	} else if len(r.ev.Choices) == 0 {
 		a.body.strange(data)
 	}

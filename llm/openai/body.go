@@ -42,7 +42,7 @@ func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
 	}
 }
 
-var doneMark = []byte("[DONE]")
+var doneMark, byteOrderMark = []byte("[DONE]"), []byte("\ufeff")
 
 // finish closes the body. After [DONE] it reads the few bytes that may follow, so that the connection can be reused.
 func (b *answerBody) finish() {
@@ -105,7 +105,7 @@ func (b *answerBody) begin() ([]byte, error) {
 		}
 	}
 	switch {
-	case first == '{' || first == '[':
+	case first == '{' || first == '[' || first == '"':
 		line, err := b.readLine()
 		b.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(append(bytes.Clone(line), '\n')), b.in), lineRoom)
 		if err == nil && json.Valid(line) && bytes.Contains(line, []byte(`"delta"`)) {
@@ -188,6 +188,7 @@ func (b *answerBody) readLine() ([]byte, error) {
 
 // take processes one line. It returns an event if the line completes one.
 func (b *answerBody) take(line []byte) []byte {
+	line = bytes.TrimPrefix(line, byteOrderMark) // some servers write the mark before each event
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	switch {
 	case len(line) == 0:
@@ -208,6 +209,9 @@ func (b *answerBody) take(line []byte) []byte {
 	}
 	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
 		// A proxy has wrapped lines of events in events.
+	}
+	if len(value) > 0 && value[0] == '"' && len(b.pending) == 0 {
+		value = unlisted(value)
 	}
 	switch {
 	case bytes.EqualFold(value, doneMark), string(value) == `"[DONE]"`:
@@ -275,11 +279,20 @@ func (b *answerBody) named(data []byte) []byte {
 	return append(append([]byte(`{"error":`), data...), '}')
 }
 
-// unlisted returns the object in the list in which Gemini's endpoint wraps its errors.
+// unlisted returns the object in the list in which Gemini's endpoint wraps its errors, or in the text to which a server has
+// encoded it.
 func unlisted(data []byte) []byte {
-	var list []json.RawMessage
-	if data[0] == '[' && json.Unmarshal(data, &list) == nil && len(list) == 1 {
-		return list[0]
+	switch data[0] {
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(data, &list) == nil && len(list) == 1 {
+			return list[0]
+		}
+	case '"':
+		var text string
+		if json.Unmarshal(data, &text) == nil && isObject(text) {
+			return oneLine([]byte(text))
+		}
 	}
 	return data
 }

@@ -40,6 +40,12 @@ func TestFormsOfStreams(t *testing.T) {
 		"events of events":    {"data: data: " + ev1 + "\n\ndata: data: " + ev2 + "\n\ndata: data: [done]\n\n", ""},
 		"thoughts in parts":   {`{"choices":[{"message":{"content":[{"type":"reasoning","text":"Hm."},{"type":"thinking","text":"So."},{"type":"text","text":"Hello world"}]}}],"model":"m-1"}`, ""},
 		"refusal":             {`data: {"choices":[{"delta":{"content":null,"refusal":"Hello world"}}],"model":"m-1"}` + "\n\n" + done, ""},
+		"refusal twice":       {`data: {"choices":[{"delta":{"content":"Hello world","refusal":"Hello world"}}],"model":"m-1"}` + "\n\n" + done, ""},
+		"parts of others":     {`{"choices":[{"message":{"content":[{"type":"text","text":{"value":"Hel"}},{"type":"text","content":"lo "},{"type":"x","content":"no"},{"type":"refusal","refusal":"world"}]}}],"model":"m-1"}`, ""},
+		"events as texts":     {"data: " + quoted(ev1) + "\n\ndata: " + quoted(ev2) + "\n\n" + done, ""},
+		"json as a text":      {quoted("{\n" + `"choices":[{"message":{"content":"Hello world"}}],"model":"m-1"}`), ""},
+		"json in a field":     {`{"statusCode":200,"body":` + quoted(`{"choices":[{"message":{"content":"Hello world"}}],"model":"m-1"}`) + `}`, ""},
+		"byte order marks":    {"\ufeffdata: " + ev1 + "\n\n\ufeffdata: " + ev2 + "\n\n" + done, ""},
 		"long lines":          {text(big) + text(big) + done, big + big},
 		"unicode":             {text("ä\u2028\x00\"\\ 🦜") + done, "ä\u2028\x00\"\\ 🦜"},
 	}

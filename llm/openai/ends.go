@@ -11,6 +11,7 @@ import (
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -31,12 +32,12 @@ var endings = sync.OnceValue(func() map[string]ending {
 	list := make(map[string]ending)
 	for end, words := range [...]string{
 		endNone: "null none unspecified notfinished unfinished inprogress false",
-		endWell: "stop stopped endturn endofturn eos eostoken eosfound endoftext endofsequence endofmessage stopsequence stoptoken stopstring stopword end " +
-			"complete completed finish finished done normal success toolcall toolcalls tooluse functioncall functioncalls",
-		endLength: "length limit lengthlimit maxtoken maxtokens maxlength maxlen maxtokensreached maxoutput maxoutputtokens maxnewtokens maxcompletiontokens " +
-			"tokenlimit modellength modelcontextwindowexceeded contextwindowexceeded contextlength contextlengthexceeded",
+		endWell: "stop stopped endturn endofturn eos eostoken eosfound endoftext endofsequence endofmessage stopsequence stoptoken stopstring stopstringfound stopword " +
+			"end endid eot eotid eom messagestop complete completed finish finished done normal success succeeded " +
+			"tool tools toolcall toolcalls tooluse function functions functioncall functioncalls",
+		endLength: "limit truncated",
 		endFilter: "contentfilter contentfiltered filtered filter safety sensitive recitation blocklist blocked prohibitedcontent spii imagesafety " +
-			"guardrail guardrailintervened errortoxic refusal moderation contentpolicy contentpolicyviolation",
+			"guardrail guardrailintervened errortoxic refusal moderation contentpolicy contentpolicyviolation policyviolation inputfilter outputfilter safetyfilter imageprohibitedcontent",
 	} {
 		for word := range strings.FieldsSeq(words) {
 			list[word] = ending(end)
@@ -44,6 +45,9 @@ var endings = sync.OnceValue(func() map[string]ending {
 	}
 	return list
 })
+
+// tokenLimit matches the letters of other finish reasons that name a limit of tokens.
+var tokenLimit = lazyregexp.New(`length|maxlen|maxoutput|context(window|limit|overflow)|token.*(limit|max|exceed)|max.*token`)
 
 // endingOf returns the meaning of a finish reason. It ignores what Gemini's endpoint appends after a colon.
 func endingOf(reason string) ending {
@@ -55,8 +59,12 @@ func endingOf(reason string) ending {
 		return r
 	}, reason)
 	word = strings.TrimPrefix(strings.TrimPrefix(word, "finishreason"), "reason")
-	if end, ok := endings()[word]; ok || word == "" {
+	end, ok := endings()[word]
+	switch {
+	case ok || word == "":
 		return end
+	case tokenLimit.Get().MatchString(word):
+		return endLength
 	}
 	return endBroken
 }

@@ -51,7 +51,9 @@ func TestUnknownEnds(t *testing.T) {
 func TestEndingsOfWords(t *testing.T) {
 	for reason, want := range map[string]ending{"": endNone, "null": endNone, "0": endNone, "FINISH_REASON_UNSPECIFIED": endNone, "Stop": endWell, "end-turn": endWell,
 		"endTurn": endWell, "COMPLETE": endWell, "tool-calls": endWell, "MODEL_LENGTH": endLength, "maxTokens": endLength, "sensitive": endFilter, "RECITATION": endFilter,
-		"guardrail_intervened": endFilter, "error": endBroken, "stop it": endBroken} {
+		"guardrail_intervened": endFilter, "error": endBroken,
+		"contextLengthReached": endLength, "max_output_tokens_reached": endLength, "token_limit_reached": endLength, "model_max_length": endLength, "truncated": endLength, "time_limit": endBroken,
+		"stopStringFound": endWell, "end_id": endWell, "tools": endWell, "Succeeded": endWell, "IMAGE_PROHIBITED_CONTENT": endFilter, "output_filter": endFilter, "TOO_MANY_TOOL_CALLS": endBroken, "stop it": endBroken} {
 		require.Equal(t, want, endingOf(reason), reason)
 	}
 }

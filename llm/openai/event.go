@@ -159,7 +159,7 @@ func (e *event) usage() *usageReport {
 // (smallmain/vscode-unify-chat-provider#71). Answers have the member named has, which is empty next to a usage.
 func unwrapped(data []byte, has string) []byte {
 	var members, inner map[string]json.RawMessage
-	if !bytes.Contains(data, []byte(`"`+has+`"`)) || json.Unmarshal(data, &members) != nil {
+	if !bytes.Contains(data, []byte(has)) || json.Unmarshal(data, &members) != nil {
 		return nil
 	}
 	for _, member := range members {
@@ -175,6 +175,21 @@ func unwrapped(data []byte, has string) []byte {
 type usageReport struct {
 	llm.Usage
 	reasoning int
+}
+
+// after returns the usage with the counts of an earlier one that it lacks: gateways to Claude give the input at the
+// beginning of an answer and the output at its end (llm-d/llm-d-router#2437).
+func (u *usageReport) after(earlier *usageReport) *usageReport {
+	if earlier == nil {
+		return u
+	}
+	if u.InputTokens == 0 {
+		u.InputTokens, u.CachedTokens = earlier.InputTokens, earlier.CachedTokens
+	}
+	if u.OutputTokens == 0 {
+		u.OutputTokens, u.reasoning = earlier.OutputTokens, earlier.reasoning
+	}
+	return u
 }
 
 // readUsage reads a usage. It returns nil for an invalid one, because an answer must not fail for it. What only the total
@@ -325,7 +340,13 @@ func (p *callPart) values() (id, name, args string) {
 	return string(p.ID), string(cmp.Or(in.Name, out.Name)), string(cmp.Or(in.Arguments, in.Parameters, in.Input, in.Args, out.Arguments, out.Parameters, out.Input, out.Args))
 }
 
-func (o *output) text() string { return string(o.Content.pieceText + o.Refusal) }
+// text returns the text of the answer. Some gateways write a refusal to both fields.
+func (o *output) text() string {
+	if o.Content.pieceText == o.Refusal {
+		return string(o.Refusal)
+	}
+	return string(o.Content.pieceText + o.Refusal)
+}
 
 // toolCalls returns the calls. Some gateways leave them among the parts of the content, as Claude returns them.
 func (o *output) toolCalls() callParts {

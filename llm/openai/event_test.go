@@ -152,6 +152,19 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, &llm.Usage{InputTokens: 1, OutputTokens: 2}, got.Usage)
 }
 
+// TestUsageInParts: gateways to Claude give the input at the beginning of an answer, and the output at its end.
+func TestUsageInParts(t *testing.T) {
+	first := `data: {"choices":[],"usage":{"prompt_tokens":25,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":20}}}` + "\n\n"
+	for _, last := range []string{`{"completion_tokens":15}`, `{"prompt_tokens":0,"completion_tokens":15,"total_tokens":15}`, `{"prompt_tokens":25,"completion_tokens":15,"cached_tokens":20}`} {
+		got, err := ask(t, serve(t, bodyOf(first+text("a")+`data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":`+last+"}\n\n"+done)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, &llm.Usage{InputTokens: 25, OutputTokens: 15, CachedTokens: 20}, got.Usage, last)
+	}
+	got, err := ask(t, serve(t, bodyOf(text("a")+`data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":15}}`+"\n\n"+`data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":25}}`+"\n\n"+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, &llm.Usage{InputTokens: 25, OutputTokens: 15}, got.Usage)
+}
+
 // TestOddCounts: a count that cannot be true makes the usage unknown, and fails
 // nothing.
 func TestOddCounts(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -286,6 +287,32 @@ func TestHugeAnswers(t *testing.T) {
 	}), hello)
 	require.Equal(t, llm.CodeUnauthorized, e.Code)
 	require.Less(t, written.Load(), int64(30*mb))
+}
+
+// TestDeadConnections: a restarted endpoint, or a proxy, resets all connections that were kept. A retry uses a new one.
+func TestDeadConnections(t *testing.T) {
+	const kept = 5
+	var used sync.Map
+	var asked atomic.Int32
+	all := make(chan bool)
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, again := used.LoadOrStore(r.RemoteAddr, true); again {
+			panic(http.ErrAbortHandler)
+		}
+		if asked.Add(1) == kept {
+			close(all)
+		}
+		<-all
+		jsonOf(`{"choices":[{"message":{"content":"all"}}]}`)(w, r)
+	}, WithRetries(1))
+	var group sync.WaitGroup
+	for range kept {
+		group.Go(func() { _, _ = collect(t.Context(), m, hello) })
+	}
+	group.Wait()
+	_, err := ask(t, m, hello)
+	require.NoError(t, err)
+	require.EqualValues(t, kept+1, asked.Load())
 }
 
 // Once the finish reason is there, the answer is whole, whatever happens next.

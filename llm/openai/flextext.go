@@ -138,15 +138,21 @@ func flexible(b []byte, depth int) (string, error) {
 		return all.String(), nil
 	case b[0] == '{':
 		var part struct {
-			Type json.RawMessage `json:"type"`
-			Text json.RawMessage `json:"text"`
-			Msg  json.RawMessage `json:"msg"` // of a validation error
+			Type    json.RawMessage `json:"type"`
+			Text    json.RawMessage `json:"text"`
+			Refusal json.RawMessage `json:"refusal"`
+			Value   json.RawMessage `json:"value"`   // of a text of OpenAI's assistants
+			Content json.RawMessage `json:"content"` // of gateways
+			Msg     json.RawMessage `json:"msg"`     // of a validation error
 		}
 		if err := json.Unmarshal(b, &part); err != nil {
 			return "", err
 		}
 		thought := slices.Contains([]string{`"reasoning"`, `"thinking"`, `"reasoning_text"`}, string(part.Type))
-		for _, text := range []json.RawMessage{part.Text, part.Msg} {
+		if part.Type != nil && string(part.Type) != `"text"` {
+			part.Content = nil // of a tool's result
+		}
+		for _, text := range []json.RawMessage{part.Text, part.Refusal, part.Value, part.Content, part.Msg} {
 			if len(text) > 0 && !thought {
 				return flexible(text, depth+1)
 			}

@@ -36,6 +36,9 @@ func (c *client) sendWithRetries(ctx context.Context, w *writing) (*attempt, err
 			}
 			return nil, e
 		}
+		if e.Code == llm.CodeUnreachable {
+			c.http.CloseIdleConnections() // they may be as dead, and each retry would meet another one
+		}
 		wait := e.RetryAfter
 		if wait > 0 {
 			bound = c.retryBase
