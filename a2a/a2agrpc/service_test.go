@@ -260,16 +260,6 @@ func TestEveryOperation(t *testing.T) {
 	require.Equal(t, "next", configs.NextPageToken)
 }
 
-// The details of an error are those of the other bindings.
-func TestDetails(t *testing.T) {
-	s := serve(t, &stub{err: sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"since": "yesterday"})}, nil)
-	_, err := pb.NewA2AServiceClient(s.conn).GetTask(context.Background(), &pb.GetTaskRequest{Id: "t"})
-	details := status.Convert(err).Details()
-	require.Len(t, details, 2)
-	require.Equal(t, map[string]any{"since": "yesterday"}, details[0].(*structpb.Struct).AsMap())
-	require.Equal(t, "TASK_NOT_FOUND", details[1].(*errdetails.ErrorInfo).Reason)
-}
-
 // What is none of the protocol's errors is logged and not told.
 func TestHiddenErrors(t *testing.T) {
 	for name, err := range map[string]error{

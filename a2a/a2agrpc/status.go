@@ -7,7 +7,6 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/errordetails"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -23,11 +22,7 @@ func toError(err error) (st error, hidden bool) {
 	t := wire.FailureOf(err, "", time.Time{})
 	out := &spb.Status{Code: int32(codeOf(t.Kind)), Message: t.Message}
 	for _, d := range t.Details {
-		var form any = d
-		if d.TypeURL == errordetails.StructType { // its Any form has the fields under "value"
-			form = map[string]any{"@type": d.TypeURL, "value": d.Value}
-		}
-		if detail, err := encode[any, anypb.Any](form); err == nil { // without the detail, the code still identifies the error
+		if detail, err := encode[any, anypb.Any](d); err == nil { // without the detail, the code still identifies the error
 			out.Details = append(out.Details, detail)
 		}
 	}

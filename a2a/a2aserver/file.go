@@ -3,7 +3,6 @@ package a2aserver
 import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -12,12 +11,7 @@ func (p *projection) file(e *event.Event, d *event.File) []sdk.Event {
 	if p.outline {
 		return nil
 	}
-	a := &sdk.Artifact{ID: sdk.ArtifactID(e.RunID + "-file-" + e.ID), Name: d.Name, Parts: sdk.ContentParts{p.filePart(d)}}
-	if p.extended {
-		a.Extensions, a.Metadata = []string{a2a.Extension}, p.author(e, nil)
-	}
-	p.task.Artifacts = append(p.task.Artifacts, a)
-	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
+	return p.addArtifact(p.artifact(e, e.RunID+"-file-"+e.ID, d.Name, p.filePart(d)))
 }
 
 // filePart returns the part for a file: its bytes, its URL, or a text that says why the bytes are missing.

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"slices"
-	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -266,11 +264,10 @@ func wantsExtension(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	asked := slices.ContainsFunc(call.Extensions().RequestedURIs(), func(list string) bool {
-		return slices.ContainsFunc(strings.Split(list, ","), func(uri string) bool { return strings.TrimSpace(uri) == a2a.Extension })
-	})
+	extension := &sdk.AgentExtension{URI: a2a.Extension}
+	asked := call.Extensions().Requested(extension)
 	if asked {
-		call.Extensions().Activate(&sdk.AgentExtension{URI: a2a.Extension})
+		call.Extensions().Activate(extension)
 	}
 	return asked
 }

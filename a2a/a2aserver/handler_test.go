@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/parts"
+	"github.com/agentarbor/arbor/a2a/internal/wire"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"
@@ -95,7 +97,7 @@ func collectEvents(t testing.TB, seq iter.Seq2[sdk.Event, error]) []sdk.Event {
 
 // withExtension is the context of a request that asks for our extension.
 func withExtension(ctx context.Context) context.Context {
-	ctx, _ = a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(map[string][]string{sdk.SvcParamExtensions: {"https://example.com/other, " + a2a.Extension}}))
+	ctx, _ = a2asrv.NewCallContext(ctx, wire.ServiceParams(http.Header{"A2a-Extensions": {"https://example.com/other, " + a2a.Extension}}, nil))
 	return ctx
 }
 

@@ -168,23 +168,32 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 	if rec.Partial {
 		return []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh)}
 	}
-	return p.addArtifact(p.artifact(rec.Event, content))
+	return p.addBlock(p.block(rec.Event, textPart(content)))
 }
 
-// addArtifact stores a complete artifact of the run and returns the update for it. The artifact replaces the pieces
+// addBlock adds the artifact with the run's current text.
+func (p *projection) addBlock(a *sdk.Artifact) []sdk.Event {
+	p.blocks++
+	return p.addArtifact(a)
+}
+
+// addArtifact stores a complete artifact and returns the update for it. The artifact replaces the pieces
 // that subscribers received, because some clients, such as those of google-adk, keep only the chunk that is marked as
 // the last one.
 func (p *projection) addArtifact(a *sdk.Artifact) []sdk.Event {
-	p.blocks++
 	if !p.outline {
 		p.task.Artifacts = append(p.task.Artifacts, a)
 	}
 	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
-// artifact returns the artifact for the run's current text. Its id is the id of the run with the number of the text.
-func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
-	a := &sdk.Artifact{ID: sdk.ArtifactID(p.run + "-" + strconv.Itoa(p.blocks+1)), Name: e.Agent, Parts: sdk.ContentParts{textPart(text)}}
+// block returns the artifact with the run's current text. Its id is the id of the run with the number of the text.
+func (p *projection) block(e *event.Event, content *sdk.Part) *sdk.Artifact {
+	return p.artifact(e, p.run+"-"+strconv.Itoa(p.blocks+1), e.Agent, content)
+}
+
+func (p *projection) artifact(e *event.Event, id, name string, content *sdk.Part) *sdk.Artifact {
+	a := &sdk.Artifact{ID: sdk.ArtifactID(id), Name: name, Parts: sdk.ContentParts{content}}
 	if p.extended {
 		a.Extensions, a.Metadata = []string{a2a.Extension}, p.author(e, nil)
 	}
@@ -192,7 +201,7 @@ func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
 }
 
 func (p *projection) update(e *event.Event, text string, more bool) sdk.Event {
-	a := p.artifact(e, text)
+	a := p.block(e, textPart(text))
 	if more { // the first piece named the author; repeating it would be most of the bytes of a stream
 		a.Extensions, a.Metadata = nil, nil
 	}
@@ -289,9 +298,7 @@ func (p *projection) output(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	if p.blocks > 0 || len(end.Output) == 0 || string(end.Output) == "null" {
 		return nil
 	}
-	a := p.artifact(e, "")
-	a.Parts = sdk.ContentParts{sdk.NewDataPart(jsonValue(end.Output))}
-	return p.addArtifact(a)
+	return p.addBlock(p.block(e, sdk.NewDataPart(jsonValue(end.Output))))
 }
 
 func (p *projection) lastMessage(e *event.Event) *sdk.Message {

@@ -104,7 +104,7 @@ func (p *projection) current() *sdk.Task {
 	t := p.snapshot(nil)
 	for _, b := range p.log.Blocks {
 		if p.isShown(b) {
-			t.Artifacts = append(t.Artifacts, p.artifact(b.Event, string(b.Shown)))
+			t.Artifacts = append(t.Artifacts, p.block(b.Event, textPart(string(b.Shown))))
 		}
 	}
 	return t

@@ -309,9 +309,6 @@ func (p *Sender) Notify(t Task, e sdk.Event, snapshot func() *sdk.Task) {
 	if len(hooks) == 0 {
 		return
 	}
-	if snapshot == nil {
-		snapshot = func() *sdk.Task { return nil }
-	}
 	snapshot = sync.OnceValue(snapshot)
 	for _, w := range hooks {
 		if w.add(e, snapshot) {

@@ -82,7 +82,7 @@ func TestPushIsPosted(t *testing.T) {
 	require.Contains(t, m, "statusUpdate")
 
 	// Every kind of event; others' are not posted.
-	p.Notify(aTask("bob"), started, nil)
+	p.Notify(aTask("bob"), started, nil2)
 	for _, e := range []sdk.Event{
 		&sdk.Message{ID: "m", Role: sdk.MessageRoleAgent, Parts: sdk.ContentParts{sdk.NewTextPart("hi")}},
 		words(task, "a", false, "hi"),

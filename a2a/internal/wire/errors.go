@@ -170,24 +170,9 @@ func FailureOf(err error, task sdk.TaskID, now time.Time) Failure {
 		meta["taskId"] = string(task)
 	}
 	if protocol != nil {
-		if len(protocol.Details) > 0 {
-			t.Details = append(t.Details, errordetails.NewFromStruct(protocol.Details))
-		}
 		for _, d := range protocol.TypedDetails {
-			if d.TypeURL != errordetails.ErrorInfoType {
-				t.Details = append(t.Details, d)
-				continue
-			}
-			switch m := d.Value["metadata"].(type) {
-			case map[string]string:
-				maps.Copy(meta, m)
-			case map[string]any:
-				for k, v := range m {
-					if s, ok := v.(string); ok {
-						meta[k] = s
-					}
-				}
-			}
+			own, _ := d.Value["metadata"].(map[string]string) // of WithErrorInfoMeta, the only details that handlers add
+			maps.Copy(meta, own)
 		}
 	}
 	var bad *sdkjson.Violation
@@ -243,18 +228,8 @@ func (t Failure) rest() []byte {
 	return mustEncode(body)
 }
 
-// mustEncode encodes a value of strings, numbers and details. If details cannot be encoded, it encodes an internal
-// error instead.
+// mustEncode encodes a value of strings, numbers and JSON, which cannot fail.
 func mustEncode(v any) []byte {
-	data, err := json.Marshal(v)
-	if err == nil {
-		return data
-	}
-	if a, ok := v.(rpcAnswer); ok && a.Error != nil {
-		a.Error = &rpcError{Code: internalKind.Code, Message: "internal error"}
-		if data, err = json.Marshal(a); err == nil {
-			return data
-		}
-	}
-	return []byte(`{"error":{"code":500,"status":"INTERNAL","message":"internal error","details":[]}}`)
+	data, _ := json.Marshal(v)
+	return data
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/errordetails"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/testing/must"
@@ -126,19 +125,6 @@ func TestWhatAnErrorSaysComesBeforeItsCause(t *testing.T) {
 	require.NotContains(t, requestJSON(t, got.Details), "the peer")
 }
 
-func TestDetailsOfErrorsAreKept(t *testing.T) {
-	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"since": "yesterday"}).
-		WithTypedDetails(errordetails.NewTyped("type.googleapis.com/google.rpc.RetryInfo", map[string]any{"retryDelay": "1s"}))
-	server := serveFront(t, Front{Handler: &stub{err: err}})
-	for _, got := range []reply{
-		call(t, "GET", server.URL+"/tasks/t", ""),
-		call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)),
-	} {
-		require.Contains(t, got.body, "yesterday")
-		require.Contains(t, got.body, "google.rpc.RetryInfo")
-	}
-}
-
 func TestFieldsThatAreWrongAreNamed(t *testing.T) {
 	server := serveFront(t, Front{})
 	for _, got := range []reply{
@@ -148,11 +134,4 @@ func TestFieldsThatAreWrongAreNamed(t *testing.T) {
 		require.Contains(t, got.body, "google.rpc.BadRequest")
 		require.Contains(t, got.body, `"field":"pageSize"`)
 	}
-}
-
-func TestDetailsThatCannotBeEncodedAreDropped(t *testing.T) {
-	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"f": func() {}})
-	server := serveFront(t, Front{Handler: &stub{err: err}})
-	require.Equal(t, -32603, call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)).code(t))
-	require.Contains(t, call(t, "GET", server.URL+"/tasks/t", "").body, `"INTERNAL"`)
 }

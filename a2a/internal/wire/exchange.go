@@ -98,9 +98,6 @@ func (x *exchange) serve() (err error) {
 	if base, err := RequestBase(r); err == nil {
 		ctx = WithBase(ctx, base)
 	}
-	if caller := access.UserOf(ctx).Name; caller != "" {
-		call.User = a2asrv.NewAuthenticatedUser(caller, nil)
-	}
 	if x.query, err = readQuery(r.URL.RawQuery); err != nil {
 		return err
 	}
@@ -241,9 +238,6 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		return err
 	}
 	encode := func(event sdk.Event) ([]byte, error) {
-		if isNil(event) {
-			return nil, errNilResult
-		}
 		result, err := any(sdk.StreamResponse{Event: event}), error(nil)
 		if x.legacy {
 			result, err = x.f.Legacy.Event(event)

@@ -25,12 +25,6 @@ const (
 	sseType = "text/event-stream"
 )
 
-// sameMediaType reports whether a header names a media type, ignoring parameters.
-func sameMediaType(header, t string) bool {
-	got, _, err := mime.ParseMediaType(header)
-	return err == nil && got == t
-}
-
 // readBody reads a request's body, which must be JSON by its type and content, and returns its value. Size and time are
 // bounded. If optional is set, it returns an empty object for a request without a body.
 func (x *exchange) readBody(optional bool) (any, error) {
@@ -134,13 +128,13 @@ func (x *exchange) answerType() string {
 	}
 	ranges := acceptHeader(x.r)
 	own, plain := quality(ranges, a2aType), quality(ranges, jsonType)
-	sent := sameMediaType(x.r.Header.Get("Content-Type"), a2aType)
+	sent, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	switch {
 	case ranges[a2aType] > 0 && own >= plain:
 		return a2aType
 	case ranges[jsonType] > 0:
 		return jsonType
-	case sent && (len(ranges) == 0 || own > 0):
+	case sent == a2aType && (len(ranges) == 0 || own > 0):
 		return a2aType
 	default:
 		return jsonType

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"reflect"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -86,9 +85,6 @@ func bindTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
 var operations = map[string]*operation{
 	"SendMessage": unary(bindSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
 		result, err := h.SendMessage(ctx, p)
-		if err == nil && isNil(result) {
-			err = errNilResult
-		}
 		return sdk.StreamResponse{Event: result}, err
 	}),
 	"SendStreamingMessage": streaming(bindSend, a2asrv.RequestHandler.SendStreamingMessage),
@@ -123,22 +119,8 @@ var operations = map[string]*operation{
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
-// errNilResult reports that a handler returned neither an error nor a result.
-var errNilResult = fmt.Errorf("%w: the handler returned no result", sdk.ErrInvalidAgentResponse)
-
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
-}
-
 // encode encodes a result.
 func (x *exchange) encode(result any) ([]byte, error) {
-	if isNil(result) {
-		return nil, errNilResult
-	}
 	if card, ok := result.(*sdk.AgentCard); ok && x.f.EncodeCard != nil {
 		return x.f.EncodeCard(card)
 	}

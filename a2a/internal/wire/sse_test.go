@@ -103,12 +103,6 @@ func TestAStreamWithoutEventsIsAnError(t *testing.T) {
 	server := serveFront(t, Front{Handler: none})
 	require.Equal(t, -32603, call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`)).code(t))
 	require.Equal(t, 500, call(t, "GET", server.URL+"/tasks/t:subscribe", "").status)
-
-	nothing := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
-		return func(yield func(sdk.Event, error) bool) { yield(nil, nil) }
-	}}
-	got := call(t, "POST", serveFront(t, Front{Handler: nothing}).URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
-	require.Equal(t, -32006, got.code(t))
 }
 
 func TestEventsComeOneByOne(t *testing.T) {
