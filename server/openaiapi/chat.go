@@ -311,7 +311,7 @@ func (w *chatAnswer) finish(rep *live.Report) error {
 
 // finishOf returns the finish reason of the protocol. A question to the user is part of the text and ends with "stop".
 func finishOf(rep *live.Report) string {
-	if front.ClientCalls(front.OpenQuestions(rep)) != nil {
+	if len(front.ClientCalls(front.OpenQuestions(rep))) > 0 {
 		return "tool_calls"
 	}
 	switch rep.FinishReason {

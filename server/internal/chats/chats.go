@@ -151,7 +151,7 @@ func (c *Chats) caller(ctx context.Context, q *Ask) error {
 
 // waited returns the results for which one of the open questions waits, the first one for each call.
 func waited(open []*event.Relay, results []runner.Decision) []runner.Decision {
-	waits := slices.Clone(front.ClientCalls(open))
+	waits := front.ClientCalls(open)
 	return slices.DeleteFunc(slices.Clone(results), func(d runner.Decision) bool {
 		i := slices.IndexFunc(waits, func(asked *event.Relay) bool { return asked.ToolCallID == d.CallID })
 		if i >= 0 {

@@ -76,21 +76,11 @@ func toolNames(a agent.Agent) (all []string) {
 }
 
 // ClientCalls returns the questions that are calls of the client's tools.
-func ClientCalls(asked []*event.Relay) (calls []*event.Relay) {
-	for _, q := range asked {
-		if q.Client {
-			calls = append(calls, q)
-		}
-	}
-	return calls
+func ClientCalls(asked []*event.Relay) []*event.Relay {
+	return slices.DeleteFunc(slices.Clone(asked), func(q *event.Relay) bool { return !q.Client })
 }
 
 // PersonQuestions returns the questions that people answer.
-func PersonQuestions(asked []*event.Relay) (questions []*event.Relay) {
-	for _, q := range asked {
-		if !q.Client {
-			questions = append(questions, q)
-		}
-	}
-	return questions
+func PersonQuestions(asked []*event.Relay) []*event.Relay {
+	return slices.DeleteFunc(slices.Clone(asked), func(q *event.Relay) bool { return q.Client })
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -140,7 +141,7 @@ func FaultOf(err error) *Fault {
 	case errors.As(err, &large):
 		return &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: err.Error()}
 	case errors.Is(err, agent.ErrBadInput):
-		return BadRequest("%s", err)
+		return BadRequest("%s", strings.TrimSuffix(err.Error(), ": "+agent.ErrBadInput.Error()))
 	}
 	return &Fault{Status: http.StatusInternalServerError, Code: "internal", Detail: "internal error; the server's log has the reason under the id of this request"}
 }

@@ -65,6 +65,7 @@ func newHandler(t *testing.T) *front.Handler {
 			<-s.Context().Done()
 			return nil
 		}},
+		{"GET", "/bad", false, 0, func(c *front.Call) error { return fmt.Errorf("the message is empty: %w", agent.ErrBadInput) }},
 		{"GET", "/broken", false, 0, func(c *front.Call) error { return errors.New("the password of the database") }},
 	}, Fail: func(c *front.Call, f *front.Fault) {
 		require.NoError(t, c.JSON(f.Status, map[string]any{"code": f.Code, "detail": f.Detail, "problems": f.Problems}))
@@ -84,6 +85,7 @@ func TestFront(t *testing.T) {
 		{"POST", "/x/body", "secret", "\ufeff" + `{"name":"n"}`, 200, `"name":"n"`},
 		{"GET", "/x/busy", "", "", 401, "unauthenticated"},
 		{"GET", "/x/busy", "secret", "", 409, "session_busy"},
+		{"GET", "/x/bad", "secret", "", 400, `"the message is empty"`},
 		{"GET", "/x/panic", "secret", "", 500, "internal"},
 		{"GET", "/x/broken", "secret", "", 500, "internal"},
 		{"GET", "/x/nothing", "secret", "", 404, "not_found"},
