@@ -21,13 +21,14 @@ import (
 // overflow lists parts of errors, in lower case, that mean that a request is longer than the model's window.
 // otherLimits lists parts of errors about other limits that use the same terms. tooLong decides the remaining cases.
 var (
-	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|sequence|request(ed)?|current length|total tokens).{0,80}` +
-		`(exceed|too (long|large|many)|(longer|larger|greater|less) than|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
+	overflow = lazyregexp.New(`(?s)(inputs?|prompt|context|messages|conversation|history|sequence|request(ed)?|current length|total.tokens|n_ctx).{0,80}` +
+		`(exceed|too (long|large|many|big)|(longer|larger|greater|less) than|over the limit of \d|>= n_ctx|only supports|at most|must be <|> ?\d|cannot|limit is|overflow).{0,80}` +
 		`|(exceed|too (long|large|many)|(longer|larger|greater) than).{0,40}(input|prompt|context|messages|maximum model|token limit)` +
-		`|token limit exceeded|maximum (allowed )?(prompt|input) length|maximum number of (input|prompt) tokens` +
-		`|(\b(prompt|input|tokens?)\b|输入|上下文|提示|对话|消息|内容)[^时,，。]{0,12}(过长|超长)`) // GLM; with 时间 it is a time that is too long
-	lengths     = lazyregexp.New(`token|length|context|too long|过长|超长`)
-	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|` +
+		`|context limit reached|\bmessage( is)? too long|token limit exceeded|maximum (allowed )?(prompt|input) length|maximum number of (input|prompt) tokens` +
+		`|(\b(prompt|input|tokens?)\b|token数量|输入|上下文|提示|对话|消息|内容)[^时,，。]{0,12}(过长|超长|太长|超过|超出|超限)`) // GLM, Spark; with 时间 it is a time that is too long
+	lengths     = lazyregexp.New(`token|length|context|too long|n_ctx|kv size|过长|超|太长`)
+	otherLimits = lazyregexp.New(`per (second|min|hour|day|month)|daily|monthly|weekly|quota|throttl|rate.?limit|\b[rt]p[md]\b|concurren|too many requests|每(秒|分|小时|天|日)|频率|并发|速率|` +
+		`(` + otherSubjects + `)\b(\W+(token|limit|length|size|input|is|are|in|of|the|request(ed)?|count|you|\d+))*\W+(exceed|too (long|large))|` +
 		`max_(completion_|output_|new_)?tokens.{0,40}(is too|exceed|must|should)|` +
 		`'(tools|messages|input|stop)\b[^']*'|schema|description|string (should|too)|array`)
 	tooLong = []string{
@@ -45,11 +46,17 @@ var (
 		"middle-out",                             // OpenRouter
 		"more than max tokens allowed",           // anomalyco/opencode#27519
 		"context shift is disabled",              // llama.cpp
+		"expected maxlength:",                    // Bedrock
+		"the sum of prompt length",               // TensorRT-LLM
 		"`inputs` must have less than",           // TGI
 		"max_tokens must be at least 1, got -",   // vLLM, if the prompt leaves no room: no request asks for less than 1
 		"max_completion_tokens must be at least 1, got -",
 	}
 )
+
+// otherSubjects matches what has a limit of its own, before a word for a limit.
+const otherSubjects = `max(imum)?[ _](output[ _]|completion[ _]|new[ _])?tokens?|(output|completion)[ _]tokens|\w*_(id|key)|\b(id|key|name)|arguments|metadata|` +
+	`(stop )?sequences|logprobs|images?|audio|video|\w*budget`
 
 // tooLongCodes are the codes and types of such errors.
 var tooLongCodes = []string{"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "1261"} // 1261: GLM
@@ -74,20 +81,21 @@ var (
 	// spent matches what the same means at OpenRouter, LiteLLM, Hugging Face and DashScope, where a key or a team has a limit.
 	// rate matches limits after which waiting does help, and throttled those that DashScope words as an empty account.
 	spent = lazyregexp.New(`\b(budget|balance|credits?|free tier)\b.{0,40} (exceeded|exhausted|depleted|used up)|(exceed(ed|s)? ?(your |the |token ?)?|over |crossed )budget|key limit exceeded|` +
-		`(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
+		`(balance|credits?|funds|quota)\b(\W+\w+)? (is|are) (insufficient|not enough|too low)|(insufficient|(do|does)( not|n.t) have (enough|any)|not enough|out of|no( remaining)?) ((account|user|api) )?(balance|credits|funds|quota)\b|` +
+		`额度(不足|已用尽|失败)|欠费|used up your|(reached|exceeded) your (weekly|monthly|usage|free|budget)\b.{0,20}(limit|quota|usage|credits)|(weekly|monthly|usage) (usage )?limit (has been )?(reached|exceeded)`)
 	rate        = lazyregexp.New(`per.(second|min|hour)`)
 	throttled   = lazyregexp.New(`error-code#token-limit`)
 	unpaidCodes = []string{"insufficient_quota", "budget_exceeded", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error",
-		"insufficient_balance", "insufficient_credits", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056", "setlimitexceeded"} // GLM, MiniMax, Ark
+		"insufficient_balance", "insufficient_credits", "insufficient_user_quota", "pre_consume_token_quota_failed", "arrearage", "1113", "1304", "1308", "1310", "base_resp 2056", "setlimitexceeded"} // GLM, MiniMax, Ark
 )
 
 // Errors to which some endpoints give a misleading status: too many requests, a wrong key, an unknown model, and
 // failures of the model or of its server, which may not come the next time.
 var (
 	limited  = []string{"rate limit", "too many requests"}
-	wrongKey = lazyregexp.New(`(invalid|incorrect|expired) api.?key|api.?key (is |has )?(not valid|invalid|incorrect|expired|revoked|disabled)|not authenticated`)
+	wrongKey = lazyregexp.New(`(invalid|incorrect|expired|missing|no) api.?key|api.?key\W{1,3}(\S+ )?(is |was |has )?(not (valid|found|provided)|missing|invalid|incorrect|expired|revoked|disabled)|not authenticated`)
 	noModel  = lazyregexp.New(`\bmodels?([:=/]\S*)?( (with )?(id|name|identifier):?)?( \S*[^\s:,])?( (is|was|does|could))? not (exist|(be )?found)|` +
-		`not a valid model|requested model( \S+)? is not supported|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
+		`not a valid model|(unknown|unsupported|no such) model( (id|name))?\s*[:'"]|model identifier is invalid|no models loaded|requested model( \S+)? is not supported|invalid model( name|\W*$|:\s*\S+([.,;]\s|$))`) // DeepSeek, OpenRouter, LiteLLM, Mistral
 	broken = []string{
 		"failed to call a function", "tool call validation failed", // Groq, also through gateways
 		"failed to generate tool_calls",       // Cerebras
@@ -106,7 +114,7 @@ var (
 var (
 	filtered = []string{"content management policy", "requires moderation on", "input was flagged", "inappropriate content", // Azure, OpenRouter, DashScope
 		"violates usage guidelines", "content exists risk", "contain sensitive information"} // xAI, DeepSeek, Ark
-	filteredCodes = []string{"content_filter", "content_policy_violation", "data_inspection_failed", "datainspectionfailed", "1301", // GLM
+	filteredCodes = []string{"content_filter", "content_policy_violation", "data_inspection_failed", "datainspectionfailed", "sensitive_words_detected", "1301", // GLM
 		"base_resp 1026", "base_resp 1027"} // MiniMax
 )
 
@@ -117,7 +125,7 @@ func isContextLength(a *goopenai.APIError) bool {
 // isSpent reports whether an error says that the account's budget is used up. With other statuses, it is a budget of
 // the server itself, such as that of its retries.
 func isSpent(status int, a *goopenai.APIError) bool {
-	statuses := []int{0, http.StatusBadRequest, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests}
+	statuses := []int{0, http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests}
 	return slices.Contains(statuses, status) && says(a, spent) && !says(a, rate)
 }
 
@@ -147,7 +155,7 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 	switch {
 	case !unknown && status < 400:
 		return llm.CodeNotFound, false
-	case isContextLength(a):
+	case isContextLength(a) && !(waits && status == http.StatusTooManyRequests):
 		return llm.CodeContextLength, false
 	case status == http.StatusPaymentRequired, containsAny(a, unpaid, unpaidCodes), isSpent(status, a):
 		return llm.CodeRateLimited, (waits || says(a, throttled)) && status != http.StatusPaymentRequired
@@ -230,7 +238,7 @@ func waitOf(text string, unit time.Duration, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(text); err == nil {
 		return max(0, min(d, longestWait))
 	}
-	for _, layout := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339} {
+	for _, layout := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339, time.DateTime + " UTC"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return until(at, now)
 		}
@@ -250,10 +258,10 @@ func bounded(d float64) time.Duration { return time.Duration(min(d, float64(long
 // The forms of waits in the body of an error: Google's RetryInfo, fields of gateways, texts such as "try again in
 // 1m2.5s" or "retry after 10 seconds", and dates.
 var (
-	waitFields = lazyregexp.New(`(?i)"(retry_?(?:delay|after|in)(?:_?(?:ms|s|sec|seconds))?|estimated_time|resets_in_seconds|x-ratelimit-remaining"\s*:\s*"0"\s*,\s*"x-ratelimit-reset)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
-	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait|resets?)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms.]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
+	waitFields = lazyregexp.New(`(?i)"(retry[-_]?(?:delay|after|in)(?:_?(?:ms|s|sec|seconds))?|estimated_time|resets_in_seconds|x-ratelimit-remaining"\s*:\s*"0"\s*,\s*"x-ratelimit-reset)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?`)
+	waitWords  = lazyregexp.New(`(?i)\b(?:again|retry|wait|resets?)\s+(?:(?:in|after|for|about|approximately|at least|another)\s+)*(?:(\d[\dhms. ]*[hms])\b|((?:\d+(?:\.\d+)?\s*` + waitUnit + `[\s,]*(?:and\s+)?)+))`)
 	waitParts  = lazyregexp.New(`(?i)(\d+(?:\.\d+)?)\s*(` + waitUnit + `)`)
-	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?|reset)\s+(?:at|after|on)\s+(\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d))`)
+	waitDates  = lazyregexp.New(`(?i)\b(?:again|retry|resets?)\s+(?:at|after|on):?\s+(\d{4}-\d\d-\d\d[T ][0-9:.]+(?:Z| UTC|[+-]\d\d:\d\d))`)
 )
 
 const waitUnit = `(?:milliseconds?|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b`
@@ -269,7 +277,7 @@ func waitIn(body []byte, now time.Time) time.Duration {
 		return waitOf(string(m[2]), unit, now)
 	}
 	if m := waitWords.Get().FindSubmatch(body); m != nil {
-		return waitOf(strings.ToLower(string(slices.Concat(m[1], m[2]))), time.Second, now)
+		return waitOf(strings.ToLower(strings.ReplaceAll(string(m[1]), " ", "")+string(m[2])), time.Second, now)
 	}
 	if m := waitDates.Get().FindSubmatch(body); m != nil {
 		return waitOf(string(m[1]), time.Second, now)

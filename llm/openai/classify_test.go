@@ -63,6 +63,13 @@ func TestContextLengthWords(t *testing.T) {
 		"tokens in request more than max tokens allowed", // anomalyco/opencode#27519
 		"context shift is disabled",
 		"The maximum number of input tokens is 8192, got 9000",
+		"Input prompt is too big compared to KV size. Please try increasing KV size.", // llama.cpp
+		"Cannot truncate prompt with n_keep (10137) >= n_ctx (4096)",                  // LM Studio
+		"Malformed input request: expected maxLength: 100000, actual: 120000, please reformat your input and try again.",
+		"max_total_tokens (131328) must be less than or equal to max_seq_len (131072)", // SiliconFlow
+		"The sum of prompt length (2000), query length (0) and max_tokens (100) should not exceed max_num_tokens (2048)",
+		"Context limit reached", "chat history is too long", "Prompt has 9000 tokens, over the limit of 8192", "n_ctx exceeded: 9000 > 8192",
+		"token数量超过上限。对话历史+问题的字数太多，需要精简输入", "上下文长度超过限制", "输入内容太长，请精简后重试",
 		"Prompt 超长", "模型输入过长", "请求的 tokens 超长", "messages 内容过长，请缩短", "Invalid 'input': maximum context length is 8192 tokens.",
 	} {
 		for _, status := range []int{400, 413, 429, 500} {
@@ -76,6 +83,10 @@ func TestContextLengthWords(t *testing.T) {
 		"max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
 		"Invalid schema for function 'x': context must be an object",
 		"The name is too long",
+		"The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.", // Bedrock
+		"The requested number of output tokens (9000) exceeds the limit of 4096", "Invalid request: function name too long, maximum length is 64",
+		"messages[2].tool_call_id: exceeds the maximum length of 40", "prompt_cache_key exceeds the maximum length of 64",
+		"stop sequences in the request are too long", "Image token limit exceeded", "The audio input is too long: 40 minutes",
 		"max_tokens (50000) exceeds the maximum of 4096 output tokens for this model",
 		"'max_tokens' is too large: 99999. This model's limit is 4096 completion tokens",
 		"Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got one with length 1375.",
@@ -105,6 +116,19 @@ func TestClassify(t *testing.T) {
 		retry  bool
 	}{
 		{402, `{"error":{"message":"Payment Required"}}`, llm.CodeRateLimited, false},
+		{403, `{"code":30001,"message":"Sorry, your account balance is insufficient","data":null}`, llm.CodeRateLimited, false}, // SiliconFlow
+		{403, `{"error":"Your newly created team doesn't have any credits or licenses yet."}`, llm.CodeRateLimited, false},      // xAI
+		{403, `{"code":403,"reason":"NOT_ENOUGH_BALANCE","message":"not enough balance"}`, llm.CodeRateLimited, false},          // Novita
+		{403, `{"error":{"message":"user quota is not enough","code":"insufficient_user_quota"}}`, llm.CodeRateLimited, false},  // songquanpeng/one-api#1270
+		{401, `{"error":{"message":"该令牌额度已用尽","type":"new_api_error"}}`, llm.CodeRateLimited, false},
+		{500, `{"error":{"message":"the load balance is insufficient"}}`, llm.CodeServer, true},
+		{429, `{"error":{"message":"Your request exceeded the TPM limit of 10000 tokens"}}`, llm.CodeRateLimited, true},
+		{429, `{"error":{"message":"Token limit exceeded, retry after 20 seconds"}}`, llm.CodeRateLimited, true},
+		{429, `{"error":{"message":"用户消息频率超过限制"}}`, llm.CodeRateLimited, true},
+		{400, `{"message":"The provided model identifier is invalid."}`, llm.CodeNotFound, false}, // Bedrock
+		{400, `{"error":{"message":"Unknown model: foo"}}`, llm.CodeNotFound, false},
+		{400, `{"error":{"message":"API Key not found. Please pass a valid API key."}}`, llm.CodeUnauthorized, false}, // Gemini
+		{500, `{"error":{"message":"no","code":"sensitive_words_detected"}}`, llm.CodeBadRequest, false},              // one-api
 		{429, `{"error":{"message":"You exceeded your current quota, please check your plan","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.CodeRateLimited, false},
 		{429, `{"error":{"message":"no more","type":"exceeded_current_quota_error"}}`, llm.CodeRateLimited, false},
 		{429, `{"error":{"code":"1113","message":"余额不足或无可用资源包,请充值。"}}`, llm.CodeRateLimited, false},
@@ -294,6 +318,10 @@ func TestWaitIn(t *testing.T) {
 		`Your limit resets in 2 hours.`:              2 * time.Hour,
 		`{"resets_in_seconds":3600}`:                 time.Hour, // NousResearch/hermes-agent#26893
 		`{"retry_after_seconds":12}`:                 12 * time.Second,
+		`{"headers":{"Retry-After":"20"}}`:           20 * time.Second,
+		`Limit resets at: 2026-11-26 12:00:59 UTC`:   59 * time.Second, // LiteLLM
+		`Please try again in 1m 30s`:                 90 * time.Second,
+		`retry in 5.2 s`:                             5200 * time.Millisecond,
 		`{"headers":{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795694460000"}}`: time.Minute, // OpenRouter
 		`reset after 5 messages`:                 0,
 		`try again at 2026-11-26T14:00:00+02:00`: 0,

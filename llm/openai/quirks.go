@@ -71,39 +71,39 @@ var quirkTable = [...]struct{ name, sent, fields, words string }{
 	{"echo", "reasoning goes back to the model that gave it, in the field that it came in", "", `thought_?signature|` + earlierThoughts},                      // Gemini at OpenRouter
 	{"no-echo", "reasoning never goes back", "reasoning_content|reasoning_details|messages.{0,40}reasoning", "both content and thinking|" + unreadable},       // Groq, Mistral, Cerebras
 	{"no-signatures", "calls go back without the fields of others, such as `extra_content`, reasoning without ids", "extra_content|provider_specific_fields|thought_signature", `(item with id|reasoning item).{0,120}(not found|expired)`},
-	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead`}, // OpenAI
+	{"max-completion-tokens", "`max_completion_tokens` in place of `max_tokens`", `\bmax_tokens`, `max_completion_tokens.{0,2} instead|use .?max_completion_tokens`}, // OpenAI
 	{"max-tokens", "`max_tokens` in place of `max_completion_tokens`", "max_completion_tokens", `[^_]max_tokens.{0,2} instead`},
-	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|(consecutive|successive).{0,30}(role|messages|user|assistant)|start with a user message|first message must use|no user query|cannot be provided in the same turn`},
-	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                                                         // Mistral
-	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|tag 'system'|roles are supported|role: unexpected value|first message must be user|invalid (message )?role: system`}, // Gemma, o1-mini
-	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                                                         // Gemini behind gateways
-	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) (character|token)|length greater than or equal to 1|trailing whitespace`},           // Claude, Bedrock
+	{"alternate", "messages of one role in a row are joined, a user's message is the first, and `bridge`", "", `\balternat(e|es|ing)\b|turn comes immediately after|(consecutive|successive).{0,30}(role|messages|user|assistant)|(start|begin) with a user message|unexpected role\W+(user|assistant)\W+after role\W+(user|assistant|system)|(messages|roles) in a row|interleaved|first message must use|no user query|cannot be provided in the same turn`},
+	{"bridge", "a short message of the assistant between a result and a user's message", "", `role.{0,6}user.{0,20}after.{0,20}tool|after.{0,30}tool.{0,60}(assistant|not user)`},                                                                                                                                               // Mistral
+	{"no-system", "the system text as the first message of the user", `\bsystem\b|developer instruction`, `'system'.{0,20}not one of|role.{0,40}(should be|one of)\W{1,4}user\W{1,4}(or )?\W?assistant\W*$|tag 'system'|roles are supported|role: unexpected value|first message must be user|invalid (message )?role: system`}, // Gemma, o1-mini
+	{"tool-names", "each result with the tool's name", "", `function_?response\.name|\bname\b.{0,40}role .?tool`},                                                                                                                                                                                                               // Gemini behind gateways
+	{"no-empty", "no text that is empty or white space: none next to calls, else `(empty)`", "", `empty|不能为空|non-?whitespace|blank|min(imum)? length|at least (1|one) (character|token)|length greater than or equal to 1|trailing whitespace`},                                                                                 // Claude, Bedrock
 	{"string-content", "the content of a message is always a string, also next to calls", "", `\bcontent\b.{0,80}(null|nil\b|none\b|string|不能为空)|(null|none\b|string).{0,60}\bcontent\b|messages parameter is illegal|nonetype|参数非法|` +
 		`valid string|sequence, expected a string|at least one (non-empty )?content|must be string, but is null|\(not "list"\) to str|` +
 		`\bcontent\W{1,3}((field|type)\W{1,2})?(that )?((is|not|a|field) )*(required|missing|empty|data did not match any variant|expected one of\W{1,4}str\b)|` +
 		`missing( required)?( field| parameter)?\W{1,4}(messages\S{0,5}\.)?content([^\[.\w]|$)`}, // Ark, LM Studio, SambaNova, llama.cpp
-	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`}, // LiteLLM, Bedrock
-	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                    // Fireworks, old vLLM, Mistral
-	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|stream(ing)? (is )?(not |un)support`},                          // OpenAI, Bedrock
-	{"stream-always", "`stream` in each request", "", `only supports? (the )?stream|enable the stream|\bstream\b.{0,12}must be.{0,12}true|requires? .{0,20}\bstream(ing\b|\W{1,4}true)|streaming is required|must have stream|` +
+	{"tools-always", "a placeholder where a conversation has calls and the request has no tools", "", `tools=|toolconfig.{0,20}must|(must|requires?|expects?|missing).{0,40}\btools\b`},                                // LiteLLM, Bedrock
+	{"no-stream-options", "no `stream_options`", "stream_options|include_usage", ""},                                                                                                                                   // Fireworks, old vLLM, Mistral
+	{"no-stream", "no `stream`: the answer comes whole", "", `verified to stream|(not|n.t) support( tool use in)? stream|\bstream(ing)?\b(=true)? (is )?(not |un)(\w+ )?(support|allow)|\bstream\W{1,3}must be false`}, // OpenAI, Bedrock
+	{"stream-always", "`stream` in each request", "", `only (supports? )?(the )?stream|enable the stream|\bstream\b.{0,12}must be.{0,12}true|requires? .{0,20}\bstream(ing\b|\W{1,4}true)|streaming is required|must have stream|` +
 		`non-?stream(ing)?\b.{0,40}(not|n.t|un)( be)? ?support|(false for|not support(ed)?( for| in)?) non-?stream|support.{0,20}stream\W{1,4}false`}, // DashScope
-	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?tool.?(calls|use)", ""},                                                                                            // o3, o4-mini
-	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) be|tool_choice forces`}, // DeepSeek, Kimi
-	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_?(format|schema)|response.mime.type|json_schema|json (schema )?mode|guided_json|text_?format|structured output`,
-		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|'text' or 'json_object'|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
+	{"no-parallel-calls", "no `parallel_tool_calls`", "parallel.?(tool|function).?(calls|calling|use)", ""},                                                                                                 // o3, o4-mini
+	{"no-tool-choice", "no `tool_choice`; a tool that must be called is the only one", "tool.?choice", `invalid tool_choice|tool_choice.{0,40}(must|should) (\w+ )?be|only named tools|tool_choice forces`}, // DeepSeek, Kimi
+	{"schema-in-prompt", "the schema of an answer in the system text, not as `response_format`", `response_?(format|schema)|response.mime.type|json_schema|json (schema )?mode|guided.(json|decoding)|text_?format|structured output`,
+		`json mode cannot be combined|response.format and (function|tool)|must be 'json_schema' or 'text'|text\W{1,4}((or|and) )?\W?json_object|populating 'response_mime_type'|` + schemaFeatures}, // DeepSeek, Gemini, Groq, LM Studio, vLLM
 	{"no-cache-keys", "no `prompt_cache_key`, `id_slot` or `service_tier`", "prompt_cache_key|id_slot|service_tier", ""},
 	{"no-logprobs", "no `logprobs`", "logprobs", ""},
-	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}only`}, // OpenAI's reasoning models, Kimi
+	{"no-sampling", "no `temperature` and no `top_p`", "temperature|\\btop.?p\\b", `(temperature|top_p).{0,40}(only|unset|not both)|(temperature|top_p)\W{1,3}(must be|is) (fixed|set)?( at| to)? ?1(\.0)?\b`}, // OpenAI's reasoning models, Kimi
 	{"no-seed", "no `seed`", `\bseed\b`, ""},
 	{"no-stop", "no `stop`", `\bstop(.?sequences?)?\b`, ""},                                                  // OpenAI's reasoning models, xAI
 	{"effort-none", "`reasoning_effort` is `none` in requests with tools", "", `reasoning_effort to .?none`}, // OpenAI, with tools
 	{"no-thinking", "neither effort nor switch of thinking", `reasoning.?effort|parameter:? .?reasoning\b|think value|enable_thinking|chat_template_kwargs|encrypted.?content|\bthinking(.?(budget|level|config))?\b`, thoughtless}, // xAI
-	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must start with a letter`},                                                                                                                // Gemini
-	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once`},                                                                                                                                 // Llama
+	{"letter-names", "`_` before names of tools that begin with a digit", "", `name.{0,40}must (start|begin) with a letter`},                                                                                                        // Gemini
+	{"single-calls", "a message of the assistant for each call", "", `single tool.?calls? at once|only one tool.?call`},                                                                                                             // Llama
 	{"words-apart", "text next to calls as an earlier message", "", `either content or tool_calls.{0,3} but not both|both content and tool_calls`},                                                                                  // Mistral
 	{"plain-keys", "properties of tools get names of at most 64 letters, digits, `_` and `-`", "", `property (keys?|names?).{0,40}(match|pattern)`},                                                                                 // Claude, Bedrock
-	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed)|(too long|exceed).{0,60}description`},                                // OpenAI, Azure
-	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing)|(required|missing).{0,30}max_(completion_)?tokens`},                                 // gateways to Claude
+	{"short-descriptions", "descriptions of tools continue in the system text after 1,000 characters", "", `description.{0,60}(too long|maximum length|exceed|at most \d)|(too long|exceed).{0,60}description`},                     // OpenAI, Azure
+	{"max-tokens-always", "a limit of 8,192 tokens where none is set", "", `max_(completion_)?tokens.{0,12}(field required|is required|missing|must be set)|(required|missing).{0,30}max_(completion_)?tokens`},                     // gateways to Claude
 	{"item-types", "in the Responses API, texts of the assistant as items with a type", "", `determine type of 'item'`},                                                                                                             // llama.cpp
 	{"late-system", "the instructions of agents that [share their requests](cost-of-a-transfer.md) as a message of the system", "", never},                                                                                          // OpenAI
 	{"allowed-tools", "the tools that such an agent may call as `allowed_tools` of `tool_choice`", "", never},                                                                                                                       // OpenAI
@@ -119,7 +119,7 @@ const (
 		`unable to submit request because.{0,40}function.{0,120}(schema|parameters)|input_schema does not support|must match json schema draft|moonshot flavored|function_declarations\[\d+\]\.parameters`
 	thoughtless     = noBudget + `|reasoning is mandatory|` + earlierThoughts
 	noBudget        = `budget.{0,9} 0\b|only works in thinking mode`
-	otherEfforts    = `reasoning.?effort\W{0,3}must be one of`
+	otherEfforts    = `reasoning.?effort.{0,20}(must be one of|input should be|supported values)|supported values.{0,80}reasoning.?effort|invalid reasoning value`
 	earlierThoughts = `expected .?thinking.{0,40}found`
 	unreadable      = `encrypted.?content.{0,200}(could not|cannot) be (verified|decrypted)|invalid .?signature.? in .?thinking|thinking.{0,20} blocks .{0,60}cannot be modified`
 )
@@ -184,7 +184,8 @@ func valueLength(text string) int {
 // never matches nothing: no refusal asks for a field that only some endpoints accept.
 const never = `[^\x00-\x{10FFFF}]`
 
-const refusing = `(unsupported|not (be )?supported|n.t support|not support|unknown|unrecogni[sz]ed|unexpected|unavailable|not (permitted|allowed|available|recognized|valid|enabled)|deprecated|incompatible|no endpoints found|requires --|cannot (both )?be|restricted|invalid type|any variant|extra_forbidden|extra (inputs|fields)|no such|remove|(input should|expected).{0,12}'auto')`
+const refusing = `(unsupported|not (\w+ )?(be )?(support|permitted|allowed|available|recognized|valid|enabled|implemented|accept)|should not exist|n.t (support|allow|accept)|unknown|unrecogni[sz]ed|unexpected|unavailable|additional propert|` +
+	`不支持|未知|deprecated|incompatible|no endpoints found|requires --|can(not|.t) (both )?(be|use|specify)|restricted|invalid type|any variant|extra_forbidden|extra (inputs|fields)|no such|remove|(input should|expected).{0,12}'auto')`
 
 var refusals = sync.OnceValue(func() (list []*lazyregexp.Regexp) {
 	for _, f := range quirkTable {
@@ -449,7 +450,7 @@ func (w *writing) mend(err error, refusal string) bool {
 			if once {
 				return true
 			}
-			if conflict.Get().MatchString(refusal) {
+			if noEffort || conflict.Get().MatchString(refusal) {
 				w.alike |= form
 			} else {
 				w.helped |= form

@@ -145,8 +145,10 @@ var refusalsOf = map[string]struct {
 		"Failed to deserialize the JSON body into the target type: messages[14].content: data did not match any variant of untagged enum MessageContent",
 		"[json.exception.type_error.302] type must be string, but is null", `can only concatenate str (not "list") to str`,
 		"'messages' array must only contain objects with a 'content' field that is not empty."}},
-	"tools-always":      {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
-	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]"}},
+	"tools-always": {func(req wireObject) bool { return req["tools"] == nil && some(req, has("tool_calls")) }, []string{"litellm.UnsupportedParamsError: Bedrock doesn't support tool calling without `tools=` param specified.", "The toolConfig field must be defined when using toolUse and toolResult content blocks."}},
+	"no-stream-options": {has("stream_options"), []string{"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]",
+		"property stream_options should not exist", "stream_options is not yet supported", "stream_options isn't allowed", "参数 stream_options 不支持",
+		`[{"params":{"additionalProperty":"stream_options"},"message":"must NOT have additional properties"}]`}},
 	"no-stream": {func(req wireObject) bool { return req["stream"] == true }, []string{"Your organization must be verified to stream this model. Please go to: https://platform.openai.com/settings/organization/general",
 		"This model doesn't support tool use in streaming mode.", "Streaming is not supported for this model", "Model does not support streaming. Set stream=false."}},
 	"stream-always": {func(req wireObject) bool { return req["stream"] != true }, []string{"This model only support stream mode, please enable the stream parameter to access the model. ", // infiniflow/ragflow#5912
@@ -606,6 +608,16 @@ func TestEffortThatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "none", got(0)["reasoning_effort"])
 	require.NotContains(t, got(1), "reasoning_effort")
+
+	h, got = firstRefuses(http.StatusBadRequest, "[{'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be 'low', 'medium' or 'high'\", 'input': 'none'}]") // SGLang, vLLM
+	m = serve(t, h)
+	for _, thinking := range []*bool{&off, nil} {
+		req.Thinking = thinking
+		_, err = ask(t, m, req)
+		require.NoError(t, err)
+	}
+	require.NotContains(t, got(1), "reasoning_effort")
+	require.Equal(t, "low", got(2)["reasoning_effort"], "only the switch was refused")
 
 	h, _ = firstRefuses(http.StatusBadRequest, "`reasoning_effort` must be one of `none` or `default`") // earendil-works/pi#1745
 	m = serve(t, h)
