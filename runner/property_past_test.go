@@ -202,9 +202,14 @@ func offered(t testing.TB, req *llm.Request) (agents []string) {
 		}
 	}
 	if text, _, shared := instructions(req); shared {
-		if _, list, ok := strings.Cut(text, "\nYou may transfer only to: "); ok {
-			list, _, _ = strings.Cut(list, "\n")
-			agents = strings.Split(list, ", ")
+		_, list, _ := strings.Cut(text, "\nOther agents, for other work only:\n")
+		for line := range strings.Lines(list) {
+			name, is := strings.CutPrefix(line, "- ")
+			if !is {
+				break
+			}
+			name, _, _ = strings.Cut(strings.TrimSpace(name), ":")
+			agents = append(agents, name)
 		}
 		return agents
 	}

@@ -238,7 +238,7 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 }
 
 // instructions returns the instructions of a request of agents that share their requests, and the conversation without
-// them, and without the user's message that they repeat.
+// them, without the user's message that they repeat, and without what is said after an answer that was discarded.
 func instructions(req *llm.Request) (text string, conversation []llm.Message, shared bool) {
 	for i, m := range req.Messages {
 		if m.Role == llm.RoleSystem {
@@ -246,7 +246,11 @@ func instructions(req *llm.Request) (text string, conversation []llm.Message, sh
 			if end < len(req.Messages) && req.Messages[end].Role == llm.RoleUser {
 				end++
 			}
-			return m.Text, slices.Delete(slices.Clone(req.Messages), i, end), true
+			conversation = slices.Delete(slices.Clone(req.Messages), i, end)
+			if n := len(conversation) - 1; n >= 0 && strings.HasPrefix(conversation[n].Text, "[Your answer ") {
+				conversation = conversation[:n]
+			}
+			return m.Text, conversation, true
 		}
 	}
 	return "", req.Messages, false

@@ -88,6 +88,9 @@ func grow(all []role, model llm.Model, maxTokens int, v variant) (agent.Agent, e
 	settings := llmagent.WithSettings(llm.Settings{Temperature: &zero, MaxTokens: maxTokens})
 	var build func(r role) (agent.Agent, error)
 	build = func(r role) (agent.Agent, error) {
+		if v.whole {
+			r.History = ""
+		}
 		history, err := view.Parse(cmp.Or(r.History, "full"))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)

@@ -21,6 +21,8 @@ type variant struct {
 	root   []llmagent.Option // for the coordinator, after those for every agent
 	// policy changes the transfer policy of every agent except the coordinator.
 	policy func(*agent.TransferPolicy)
+	// whole gives every agent the whole history, whatever its role says.
+	whole  bool
 	runner []runner.Option
 }
 
@@ -44,7 +46,7 @@ func variants() []variant {
 		{name: "hold", about: "an agent that got the conversation by a transfer is offered only its children at first", policy: func(p *agent.TransferPolicy) { p.HoldOnArrival = true }},
 		{name: "small", about: "the profile for small models", root: []llmagent.Option{llmagent.WithSmallModels()}},
 		{name: "small-one", about: "the same with one tool", root: []llmagent.Option{llmagent.WithSmallModels()}, agents: []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool)}},
-		{name: "shared", about: "the agents share their requests", runner: []runner.Option{runner.WithSharedRequests()}},
+		{name: "shared", about: "the agents share their requests, and each sees the whole history", whole: true, runner: []runner.Option{runner.WithSharedRequests()}},
 		{name: "no-peers", about: "agents may not transfer to their siblings", policy: func(p *agent.TransferPolicy) { p.AllowTransferToPeers = false }},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},

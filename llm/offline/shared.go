@@ -24,14 +24,19 @@ func own(req *llm.Request) *llm.Request {
 		end++
 	}
 	messages := slices.Delete(slices.Clone(req.Messages), at, end)
-	_, list, _ := strings.Cut(r.System, "\nYou may transfer only to: ")
-	list, _, _ = strings.Cut(list, "\n")
+	_, list, _ := strings.Cut(r.System, "\nOther agents, for other work only:")
 	for _, spec := range req.Tools {
 		if !slices.Contains(req.Allowed, spec.Name) {
 			continue
 		}
 		if spec.Name == transferTool {
-			enum, _ := json.Marshal(strings.Split(list, ", "))
+			names := []string{}
+			for _, o := range targets(spec) {
+				if strings.Contains(list, "\n- "+o.name+":") || strings.Contains(list, "\n- "+o.name+"\n") {
+					names = append(names, o.name)
+				}
+			}
+			enum, _ := json.Marshal(names)
 			spec.Parameters = json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)
 		}
 		r.Tools = append(r.Tools, spec)

@@ -22,8 +22,8 @@ const (
 	OneTool Tools = iota + 1
 	// ToolPerTarget offers a tool for each target, which is named after it.
 	ToolPerTarget
-	// Shared offers the agents that share their requests one tool for all agents of the tree; the instruction says to
-	// which of them the agent may transfer.
+	// Shared offers the agents that share their requests one tool for all agents of the tree; the instruction lists those to
+	// which the agent may transfer.
 	Shared
 )
 
@@ -56,9 +56,6 @@ const (
 	// instructionPerTarget and arrivedPerTarget are the same for [ToolPerTarget].
 	instructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
 	arrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if the user's message is clearly the work of that agent."
-	// instructionShared and arrivedShared are the same for [Shared].
-	instructionShared = alone + "\nYou may transfer only to: " + TargetsHere + "\nIf the user's message is the work of one of them, call " + ToolHere + " for that agent at once" + rule
-	arrivedShared     = alone + "\nYou may transfer only to: " + TargetsHere + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of one of them."
 	// alone and aloneArrived are those of requests that offer no transfer, in a tree with other agents.
 	alone        = "You are " + SelfHere
 	aloneArrived = alone + "\n" + given
@@ -98,7 +95,7 @@ type Instructions struct {
 func DefaultForm(t Tools) Form {
 	switch t {
 	case Shared:
-		return Form{t, agent.TransferTool, descriptionShared, Instructions{instructionShared, alone}, Instructions{arrivedShared, aloneArrived}}
+		return Form{t, agent.TransferTool, descriptionShared, Instructions{instruction, alone}, Instructions{arrived, aloneArrived}}
 	case ToolPerTarget:
 		return Form{t, prefix, descriptionPerTarget, Instructions{instructionPerTarget, alone}, Instructions{arrivedPerTarget, aloneArrived}}
 	}
@@ -128,11 +125,8 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	for i, spec := range specs {
 		names[i] = spec.Name
 	}
-	switch f.Tools {
-	case ToolPerTarget:
+	if f.Tools == ToolPerTarget {
 		lines = linesOf(targets, func(i int) string { return " (" + names[i] + ")" })
-	case Shared:
-		lines = strings.Join(targetNames(targets), ", ")
 	}
 	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
 }
