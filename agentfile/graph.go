@@ -14,7 +14,6 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/confined"
-	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/internal/yamldoc"
@@ -221,15 +220,10 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 	return graphs
 }
 
-var kindLine = lazyregexp.New(`(?m)^kind:[ \t]*["']?(AgentGraph|Router)\b`)
-
-// kind returns the kind that a YAML file declares: AgentGraph, Router or "". It does not parse the file.
+// kind returns the kind that a YAML file declares, or "". It does not parse the file.
 func (l *sourceCache) kind(file string) string {
 	data, _ := l.read(file, agentgraph.MaxFile)
-	if found := kindLine.FindStringSubmatch(string(data)); found != nil {
-		return found[1]
-	}
-	return ""
+	return yamldoc.KindOf(data)
 }
 
 // graphsOf returns the files that declare a graph.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/human"
@@ -94,6 +95,46 @@ func TestRouterInGraph(t *testing.T) {
 	files["g.yaml"] = strings.Replace(files["g.yaml"], "front}", "front, config: {model: x}}", 1)
 	_, err = LoadFS(mapFS(files), "g.yaml", WithModel(resolve))
 	require.ErrorContains(t, err, `g.yaml:6: the node "x": the agent "front" is a router, and a router has no configuration`)
+}
+
+// TestFormsOfKind reads routers and graphs whose key kind does not stand alone at the beginning of the file.
+func TestFormsOfKind(t *testing.T) {
+	const front = "kind: Router\ndefault: a\nrules: [{when: {keywords: [x]}, to: a}]\n"
+	const graph = "kind: AgentGraph\napiVersion: arbor/v1\nmetadata: {name: front, version: 1.0.0}\nspec: {agents: [{id: x, agentRef: a}], entrypoint: x}\n"
+	for _, text := range []string{front, graph} {
+		asJSON, err := yaml.YAMLToJSON([]byte(text))
+		require.NoError(t, err)
+		for _, form := range []string{text, "\ufeff" + text, "\ufeff" + strings.ReplaceAll(text, "\n", "\r\n"), strings.Replace(text, "kind", "'kind'", 1), string(asJSON)} {
+			tree, err := LoadFS(mapFS(map[string]string{"front.yaml": form, "a.md": "---\n---\n"}), "front.yaml", WithModel(resolve))
+			require.NoError(t, err, form)
+			require.Equal(t, "front", tree.Root().Name())
+		}
+	}
+	_, err := LoadFS(mapFS(map[string]string{"g.yaml": "\ufeff" + graph}), ".", WithModel(resolve))
+	require.ErrorContains(t, err, `there is no agent "a"`, "the folder holds the graph alone")
+}
+
+// TestEntriesAreNotInTheFolder: the agents that are only entries of a list do not belong to the agent of the folder too.
+func TestEntriesAreNotInTheFolder(t *testing.T) {
+	const front = "description: x\ndefault: far\nspecialists: [{a2a: 'https://far.example.com', description: y}]\n"
+	const graph = "apiVersion: arbor/v1\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents: [{id: x, tool: summarize_text}]\n  entrypoint: x\n"
+	for want, files := range map[string]map[string]string{
+		"root front far":      {"root.md": "---\n---\n", "root/front.yaml": "kind: Router\n" + front},
+		"root front far far2": {"root.md": "---\n---\n", "root/front.md": "---\n" + strings.Replace(front, "y}]", "y}, {a2a: 'https://far2.example.com'}]", 1) + "rules: []\n---\n"},
+		"root desk g":         {"root.md": "---\nsubagents: [desk, desk/g.yaml]\n---\n", "desk.md": "---\n---\n", "desk/g.yaml": graph},
+	} {
+		alone := mapFS(files)
+		tree, err := LoadFS(alone, ".", WithModel(resolve))
+		require.NoError(t, err)
+		var names []string
+		for n := range tree.Index().Walk() {
+			names = append(names, n.Agent.Name())
+		}
+		require.Equal(t, want, strings.Join(names, " "))
+		files["node.yaml"] = strings.Replace(graph, "tool: summarize_text", "agentRef: root", 1)
+		_, err = LoadFS(mapFS(files), "node.yaml", WithModel(resolve))
+		require.NoError(t, err)
+	}
 }
 
 func TestNamesOfRemoteSpecialists(t *testing.T) {

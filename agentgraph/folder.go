@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // The limits of a folder of agents. Deeper folders are not read; too many files are an error.
@@ -200,10 +201,7 @@ func (f *folder) documents(file string) {
 			others = append(others, p)
 		}
 	}
-	kind := ""
-	if m := kindOf.Get().FindSubmatch(data); m != nil {
-		kind = string(m[1])
-	}
+	kind := yamldoc.KindOf(data)
 	names := []string{strings.TrimSuffix(path.Base(file), path.Ext(file))}
 	for _, m := range nameOf.Get().FindAllSubmatch(data, -1) {
 		names = append(names, string(m[1]))
@@ -218,7 +216,4 @@ func (f *folder) documents(file string) {
 	}
 }
 
-var (
-	kindOf = lazyregexp.New(`(?m)^kind:[ \t]*["']?([^\s"'#:]+)`)
-	nameOf = lazyregexp.New(`metadata:[\s\S]{0,200}?\bname:[ \t]*["']?([^\s"',}#]+)`)
-)
+var nameOf = lazyregexp.New(`metadata:[\s\S]{0,200}?\bname:[ \t]*["']?([^\s"',}#]+)`)

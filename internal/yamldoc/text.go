@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // Decode returns the text of a file, with lines that end in \n. If the file has more than most bytes or is not valid
@@ -28,6 +30,17 @@ func Decode(data []byte, most int) (string, *Problem) {
 		return "", &Problem{Line: bytes.Count(data[:i], []byte("\n")) + 1, Message: fmt.Sprintf("the line holds the control character 0x%02x", data[i])}
 	}
 	return strings.ReplaceAll(string(data), "\r\n", "\n"), nil
+}
+
+// kindOf matches a key of the first level, or a quoted key, as in JSON.
+var kindOf = lazyregexp.New(`(?m)(?:^\x{FEFF}?kind|(?:^\x{FEFF}?|[{,])[ \t]*["']kind["'])[ \t]*:[ \t]*["']?([^\s"'#:,}]+)`)
+
+// KindOf returns the value of the first key kind in a file of YAML or JSON, or "". It does not parse the file.
+func KindOf(data []byte) string {
+	if found := kindOf.Get().FindSubmatch(data); found != nil {
+		return string(found[1])
+	}
+	return ""
 }
 
 // UTF16 reports whether a file begins with the byte order mark of UTF-16.
