@@ -41,23 +41,61 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 // instructions, or else role; and the settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed,
 // reasoningEffort, thinking, reasoningEcho, endpoint, timeouts, leakedCalls and responseFormat, which is a JSON schema.
 // Their names may also be written with underscores, and they may be in a mapping llm. null resets a value, and an empty
-// list resets a list. The error is a [*ConfigError].
+// list resets a list. The error is a [*ConfigError] with the first problem; its message contains the others too.
 func (c LLMConfig) Read(layers ...map[string]any) (LLMConfig, error) {
+	var wrong *ConfigError
+	report := func(key, message string) {
+		if wrong == nil {
+			wrong = &ConfigError{key, message}
+		} else {
+			wrong.Message += "; " + key + " " + message
+		}
+	}
 	role, d := "", &yamldoc.Decoder{}
+	d.Report = func(_, _ int, message string) {
+		name, _, _ := strings.Cut(d.Name, ".")
+		key, text, _ := strings.Cut(message, " ")
+		if !strings.HasPrefix(key, name) {
+			key, text = name, "has an "+message
+		}
+		report(key, text)
+	}
 	known := c.settings(&role, d)
+	keys := make([]yamldoc.Key, len(known))
+	for i, s := range known {
+		keys[i] = s.key
+	}
 	for _, layer := range layers {
 		given, other, err := canonicalConfig(layer, known)
 		if err != nil {
 			return LLMConfig{}, err
 		}
+		values := map[string]json.RawMessage{}
 		for _, s := range known {
-			if err := s.read(d, given); err != nil {
-				return LLMConfig{}, err
+			v, present := given[s.key.Name]
+			if _, merged := v.(map[string]any); present && !merged {
+				s.clear()
+			}
+			value, err := event.Marshal(v)
+			switch {
+			case err != nil:
+				report(s.key.Name, "has no JSON form: "+err.Error())
+			case string(value) == "null", string(value) == "[]" && strings.HasSuffix(s.key.Type, "a list of texts"):
+			default:
+				values[s.key.Name] = value
 			}
 		}
+		file, problems := yamldoc.Parse(string(configJSON(values)), yamldoc.Rules{}) // JSON is YAML
+		if file == nil {
+			return LLMConfig{}, &ConfigError{"llm", "cannot be read: " + problems[0].Message}
+		}
+		d.Mapping(keys, "", file.Documents[0])
 		if len(other) > 0 {
 			c.Other = MergeConfig(c.Other, other)
 		}
+	}
+	if wrong != nil {
+		return LLMConfig{}, wrong
 	}
 	c.Instructions = cmp.Or(c.Instructions, role)
 	return c, nil
@@ -109,38 +147,6 @@ func (c *LLMConfig) settings(role *string, d *yamldoc.Decoder) []setting {
 			s.ResponseFormat = readFormat(d, s.ResponseFormat, n)
 		})),
 	}
-}
-
-// read reads the setting if it is present.
-func (s *setting) read(d *yamldoc.Decoder, given map[string]any) (err error) {
-	name := s.key.Name
-	v, present := given[name]
-	if _, merged := v.(map[string]any); present && !merged {
-		s.clear()
-	}
-	value, err := event.Marshal(v)
-	switch {
-	case err != nil:
-		return &ConfigError{name, "has no JSON form: " + err.Error()}
-	case string(value) == "null", string(value) == "[]" && strings.HasSuffix(s.key.Type, "a list of texts"):
-		return nil
-	}
-	d.Report = func(_, _ int, message string) {
-		key, wrong, _ := strings.Cut(message, " ")
-		if !strings.HasPrefix(key, name) {
-			key, wrong = name, "has an "+message
-		}
-		if err == nil {
-			err = &ConfigError{key, wrong}
-		}
-	}
-	text := configJSON(map[string]json.RawMessage{name: value}) // JSON is YAML
-	file, problems := yamldoc.Parse(string(text), yamldoc.Rules{})
-	if file == nil {
-		return &ConfigError{name, "cannot be read: " + problems[0].Message}
-	}
-	d.Mapping([]yamldoc.Key{s.key}, "", file.Documents[0])
-	return err
 }
 
 // canonicalConfig splits a configuration into its settings, under their names without underscores and without llm, and

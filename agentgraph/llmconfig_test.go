@@ -182,7 +182,9 @@ func TestConfigErrors(t *testing.T) {
 		`{"responseFormat": {"$ref": "file:///etc"}}`:  `config.responseFormat must be a JSON schema: `,
 		`{"maxTokens": 1, "max_tokens": 2}`:            `config.max_tokens is given a second time: maxTokens is the same`,
 		`{"temperature": 1, "llm": {"temperature":1}}`: `config.llm.temperature is given a second time: temperature is the same`,
-		`{"llm": "gpt-4o"}`:                            `config.llm must be a mapping such as {model: gpt-4o-mini}, not the text "gpt-4o"`,
+		`{"stop": 1, "top_p": 2, "timeouts": {"first": 5, "x": 1}}`: `config.topP must be a number from 0 to 1, not 2; stop must be a text or a list of texts, not the number 1: put it in quotes, "1"; ` +
+			`timeouts has an unknown key "timeouts.x"; the keys here are first, silence, answer; timeouts.first must be a time with its unit such as 20m, not the number 5`,
+		`{"llm": "gpt-4o"}`: `config.llm must be a mapping such as {model: gpt-4o-mini}, not the text "gpt-4o"`,
 	} {
 		_, err := LLMConfig{}.Read(nil, jsonConfig(t, text))
 		var bad *ConfigError
