@@ -197,7 +197,7 @@ func typeError(source string, err error, want want) error {
 // typeName returns the JSON name of a Go type.
 func typeName(goType string) string {
 	switch {
-	case goType == "nil" || strings.Contains(goType, "nil"):
+	case goType == "unknown", strings.Contains(goType, "nil"):
 		return "nothing"
 	case goType == "string":
 		return "a text"

@@ -125,6 +125,7 @@ func (p *Program) run(env Env) (any, error) {
 
 // plain replaces Go's names of types by those of JSON.
 var plain = strings.NewReplacer("interface conversion: interface {} is ", "this is ",
+	"invalid operation: int(string)", "a text and a list have no keys",
 	"map[string]interface {}", "a mapping", "[]interface {}", "a list", "[]uint8", "string", "<nil>", "nil")
 
 // maxMessage is the length in characters of the longest message: that of int quotes the whole text that is no number.
