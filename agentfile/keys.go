@@ -183,7 +183,7 @@ type item struct {
 // definition is the definition of an agent in one file.
 type definition struct {
 	file string // relative to the folder, with slashes
-	base string // the file's name without folder and .md
+	base string // the file's name without folder and .md; "" for an entry of a list, which has no file of its own
 	// broken is true if the front matter could not be read, so that the agent's sub-agents are unknown.
 	broken     bool
 	incomplete bool // its sub-agents are unknown, for that or another reason

@@ -217,7 +217,6 @@ func (p *parser) specialists(k *yamldoc.Key, n yamldoc.Node) {
 			if _, present := d.at["name"]; !present {
 				d.name, d.at["name"] = d.remote.address.name(), d.at["a2a"]
 			}
-			d.base = d.name
 			named = item{value: d.name, at: d.at["name"], def: d}
 		}
 		if named.value == "" {

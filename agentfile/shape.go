@@ -22,9 +22,21 @@ type edge struct {
 // shape connects agents to their sub-agents and returns the root, or nil if there is not exactly one. It reports
 // problems. graphs returns the graphs in the folder, for a hint if there is no single root.
 func shape(r *report, defs []*definition, graphs func() []string) *definition {
+	roots := wire(r, defs, defs)
+	outside := slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.inGraph })
+	if len(outside) > 0 {
+		roots = outside
+	}
+	return root(r, defs, roots, graphs)
+}
+
+// wire connects agents to their sub-agents, and returns the agents without a parent. Hints consider the agents in known.
+func wire(r *report, defs, known []*definition) (roots []*definition) {
 	byName, byFolder := names(r, defs), map[string][]*definition{}
 	for _, d := range defs {
-		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
+		if d.base != "" { // the file of an agent, and no entry of a list
+			byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
+		}
 	}
 	for _, d := range defs {
 		if d.leaf() {
@@ -35,15 +47,11 @@ func shape(r *report, defs []*definition, graphs func() []string) *definition {
 				connect(d, child, pos{1, 0}, "")
 			}
 		}
-		listed(r, d, defs, defs, byName)
+		listed(r, d, defs, known, byName)
 	}
-	roots := cycles(r, defs)
+	roots = cycles(r, defs)
 	parents(r, defs)
-	outside := slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.inGraph })
-	if len(outside) > 0 {
-		roots = outside
-	}
-	return root(r, defs, roots, graphs)
+	return roots
 }
 
 // names checks the agents' names. If two are equal, the first file keeps the name.
@@ -261,9 +269,10 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 	closed := map[string]string{} // the reason, by folder whose agents are not sub-agents
 	for _, d := range defs {
 		switch {
+		case d.base == "":
 		case d.isRemote:
 			closed[d.folder()] = r.given(d.file) + " is a remote agent, so its folder does not count"
-		case d.isGraph && d.base != "":
+		case d.isGraph:
 			closed[d.folder()] = r.given(d.file) + " is a graph, so its folder does not count"
 		case d.listed:
 			closed[d.folder()] = r.given(d.file) + " has a list " + d.list() + ", so its folder does not count"
@@ -315,21 +324,7 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 			}
 		}
 	}
-	own := names(r, all)
-	for i, d := range originals {
-		c := all[i]
-		if d.leaf() {
-			continue
-		}
-		if c.subagents = d.subagents; !d.listed {
-			for _, child := range f.inside[d.folder()] {
-				connect(c, copies[child], pos{1, 0}, "")
-			}
-		}
-		listed(r, c, all, f.defs, own)
-	}
-	cycles(r, all)
-	parents(r, all)
+	wire(r, all, f.defs)
 	return copies[root]
 }
 
