@@ -64,10 +64,8 @@ var (
 
 // The JSON schemas of common values.
 const (
-	aText        = `{"$ref": "#/$defs/text"}`
-	anExpression = `{"$ref": "#/$defs/expression"}`
-	aTime        = `{"$ref": "#/$defs/duration"}`
-	aMapping     = `{"type": ["object", "null"]}`
+	aText    = `{"$ref": "#/$defs/text"}`
+	aMapping = `{"type": ["object", "null"]}`
 )
 
 var (
@@ -145,23 +143,23 @@ func (r *reader) documentKeys() []yamldoc.Key {
 	spec := func(k *yamldoc.Key, n yamldoc.Node) { r.spec(r.top, k, n) }
 	return []yamldoc.Key{
 		yamldoc.Custom("apiVersion", "a text", APIVersion, r.apiVersion).
-			WithSchema("The version of the format: ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.",
-				`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$", "examples": ["ossa.ai/v0.2.7", "arbor/v1"]}`),
-		yamldoc.Custom("kind", "a text", "", func(*yamldoc.Key, yamldoc.Node) {}).WithSchema("", `{"const": "AgentGraph"}`), // already read
-		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).WithSchema("", `{"$ref": "#/$defs/metadata"}`),
-		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).WithSchema("The graph itself: agents, edges and where it begins.", "{}"),
+			About("ossa.ai/v0.2.7, or arbor/v1, which has extensions. Other versions 0.2 are read with a warning.").
+			WithSchema(`{"type": "string", "pattern": "^(ossa\\.ai/v0\\.2\\.(0|[1-9][0-9]*)|arbor/v1)$"}`),
+		yamldoc.Custom("kind", "AgentGraph", "", func(*yamldoc.Key, yamldoc.Node) {}), // already read
+		yamldoc.Custom("metadata", "a mapping with name and version", "", r.metadata).WithSchema(`{"$ref": "#/$defs/metadata"}`),
+		yamldoc.Custom("spec", "a mapping with agents, edges and entrypoint", "", spec).WithSchema("{}"),
 	}
 }
 
 func (r *reader) metadataKeys() []yamldoc.Key {
 	g := r.top.graph
 	other := func(name string) yamldoc.Key {
-		return r.free(name, func(m map[string]any) { r.other[name] = m }).WithSchema("", aMapping)
+		return r.free(name, func(m map[string]any) { r.other[name] = m })
 	}
 	return []yamldoc.Key{
-		yamldoc.String("name", "", &g.Name).WithSchema("The graph's name.", aText),
-		r.version(&g.Version, false).WithSchema("A semantic version, such as 1.0.0. 1.0 is a number to YAML.", `{"$ref": "#/$defs/version"}`),
-		yamldoc.OptionalString("description", &g.Description).WithSchema("", `{"type": ["string", "null"]}`),
+		yamldoc.String("name", "", &g.Name).About("The graph's name."),
+		r.version(&g.Version, false).About("A semantic version, such as 1.0.0. 1.0 is a number to YAML.").WithSchema(`{"$ref": "#/$defs/version"}`),
+		yamldoc.OptionalString("description", &g.Description),
 		other("labels"),
 		other("annotations"),
 	}
@@ -172,11 +170,11 @@ func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
 	if r.arbor {
 		t, schemas = &arborSpecTable, []string{"arborAgent", "arborEdge"}
 		state := func(k *yamldoc.Key, n yamldoc.Node) { r.state(c.draft, k, n) }
-		keys = append(keys, yamldoc.Custom("state", "a mapping of names to {reducer, initial}", "", state).WithSchema("Values that the agents share, by their names.",
-			`{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}, "additionalProperties": {"$ref": "#/$defs/state"}}`))
+		keys = append(keys, yamldoc.Custom("state", "a mapping of names to {reducer, initial}", "", state).About("Values that the agents share, by their names.").
+			WithSchema(`{"type": ["object", "null"], "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}, "additionalProperties": {"$ref": "#/$defs/state"}}`))
 	}
-	list := func(name, about, schema string, read func(*checker, *yamldoc.Key, yamldoc.Node)) yamldoc.Key {
-		return yamldoc.Custom(name, "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { read(c, k, n) }).WithSchema(about, schema)
+	list := func(name, schema string, read func(*checker, *yamldoc.Key, yamldoc.Node)) yamldoc.Key {
+		return yamldoc.Custom(name, "a list", "", func(k *yamldoc.Key, n yamldoc.Node) { read(c, k, n) }).WithSchema(schema)
 	}
 	handling := func(k *yamldoc.Key, n yamldoc.Node) {
 		if n.Kind() != yamldoc.Nothing {
@@ -184,10 +182,10 @@ func (r *reader) specKeys(c *checker) (*table, []yamldoc.Key) {
 		}
 	}
 	return t, append(keys,
-		list("agents", "The nodes of the graph.", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/`+schemas[0]+`"}}`, r.nodes),
-		list("edges", "Where the agents' outputs go.", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/`+schemas[1]+`"}}`, r.edges),
-		r.placed("entrypoint", &c.graph.Entrypoint, &c.entrypoint).WithSchema("The id of the agent that gets the input.", aText),
-		yamldoc.Custom("errorHandling", "a mapping", "", handling).WithSchema("", `{"$ref": "#/$defs/errorHandling"}`))
+		list("agents", `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/`+schemas[0]+`"}}`, r.nodes).About("The nodes of the graph."),
+		list("edges", `{"type": ["array", "null"], "items": {"$ref": "#/$defs/`+schemas[1]+`"}}`, r.edges).About("Where the agents' outputs go."),
+		r.placed("entrypoint", &c.graph.Entrypoint, &c.entrypoint).About("The id of the agent that gets the input."),
+		yamldoc.Custom("errorHandling", "a mapping", "", handling).WithSchema(`{"$ref": "#/$defs/errorHandling"}`))
 }
 
 // placed returns a key whose value is text, and stores its line too.
@@ -196,39 +194,37 @@ func (r *reader) placed(name string, to *string, line *int) yamldoc.Key {
 		if v, ok := r.String(k, n); ok {
 			*to, *line = v, n.Line()
 		}
-	})
+	}).WithSchema(aText)
 }
 
 func (r *reader) errorKeys(c *checker) []yamldoc.Key {
 	h := &c.graph.OnError
 	return []yamldoc.Key{
-		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)).
-			WithSchema("", `{"enum": ["fail-fast", "continue", "retry"], "default": "fail-fast"}`),
-		r.whole("maxRetries", CodeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).WithSchema("", `{"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 3}`),
-		r.placed("fallbackAgent", &h.Fallback, &c.fallback).WithSchema("The id of the agent that is asked after an error.", aText),
+		yamldoc.OneOf("strategy", "", func(v string) { h.Strategy = Strategy(v) }, string(FailFast), string(Continue), string(Retry)),
+		r.whole("maxRetries", CodeBadMaxRetries, 0, math.MaxInt32, &h.MaxRetries).About("3 by default."),
+		r.placed("fallbackAgent", &h.Fallback, &c.fallback).About("The id of the agent that is asked after an error."),
 	}
 }
 
 func (r *reader) edgeKeys(d *draft, e *Edge) (*table, []yamldoc.Key) {
 	keys := []yamldoc.Key{
-		yamldoc.String("from", "", &e.From).WithSchema("The id of the source.", aText),
-		yamldoc.String("to", "", &e.To).WithSchema("The id of the target.", aText),
-		r.compiles(d, "condition", condition, &e.Condition).WithSchema("Whether the edge is taken, such as output.intent == 'billing'.", anExpression),
-		r.compiles(d, "transform", transform, &e.Transform).WithSchema(`What the target gets, such as {"data": output.items}, as a text.`, anExpression),
+		yamldoc.String("from", "", &e.From).About("The id of the source."),
+		yamldoc.String("to", "", &e.To).About("The id of the target."),
+		r.compiles(d, "condition", condition, &e.Condition).About("Whether the edge is taken, such as output.intent == 'billing'."),
+		r.compiles(d, "transform", transform, &e.Transform).About(`What the target gets, such as {"data": output.items}, as a text.`),
 	}
 	if !r.arbor {
 		return &edgeTable, keys
 	}
 	return &arborEdgeTable, append(keys, r.whole("priority", CodeYAML, 1, maxPriority, &e.Priority).
-		WithSchema("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first.",
-			`{"type": "integer", "minimum": 1, "maximum": 1000000}`))
+		About("Of the edges of one source with a priority only the first whose condition holds is taken, the largest number first."))
 }
 
 func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
 	keys := []yamldoc.Key{
-		yamldoc.String("id", "", &node.ID).WithSchema("Unique in the graph.", aText),
-		yamldoc.String("agentRef", "", &node.Ref).WithSchema("The name of an agent, or name@version.", aText),
-		r.free("config", func(m map[string]any) { node.Config = m }).WithSchema("Overrides the agent's own configuration.", aMapping),
+		yamldoc.String("id", "", &node.ID).About("Unique in the graph."),
+		yamldoc.String("agentRef", "", &node.Ref).About("The name of an agent, or name@version."),
+		r.free("config", func(m map[string]any) { node.Config = m }).About("Overrides the agent's own configuration."),
 	}
 	if !r.arbor {
 		return &agentTable, keys
@@ -238,30 +234,33 @@ func (r *reader) agentKeys(d *draft, node *Node) (*table, []yamldoc.Key) {
 	}
 	return &arborAgentTable, append(keys, // tool and toolsOf come before graph: if either is set, graph is not read
 		yamldoc.String("tool", "", &node.Tool).
-			WithSchema("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input.", aText),
-		yamldoc.String("toolsOf", "", &node.ToolsOf).WithSchema("The id of an agent that passes its tool calls on, for this node to run.", aText),
+			About("The name of a tool, of the agent that agentRef names or of the program, which is called with the node's input."),
+		yamldoc.String("toolsOf", "", &node.ToolsOf).About("The id of an agent that passes its tool calls on, for this node to run."),
 		with("graph", "a mapping with agents, edges and entrypoint, or the name of a file", func(k *yamldoc.Key, n yamldoc.Node) { r.subgraph(d, node, k, n) }).
-			WithSchema("A graph in the agent's place: its spec, or the name of its file.", `{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`),
+			About("A graph in the agent's place: its spec, or the name of its file.").
+			WithSchema(`{"oneOf": [{"$ref": "#/$defs/text"}, {"$ref": "#/$defs/arborSpec"}]}`),
 		with("loop", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
 			node.Loop = &Loop{}
 			r.object(k, n, &loopTable, r.loop(d, node.Loop)...)
-		}).WithSchema("The agent is called again with its own output.", `{"$ref": "#/$defs/loop"}`),
-		with("when", "a text", func(k *yamldoc.Key, n yamldoc.Node) { r.when(node, k, n) }).WithSchema("Ask a person before the agent runs.", `{"const": "human"}`),
-		with("ask", "a text", func(k *yamldoc.Key, n yamldoc.Node) { node.approval().Ask, _ = r.String(k, n) }).WithSchema("What the person is asked.", aText),
-		r.compiles(d, "next", choice, &node.Next).WithSchema("The id, or a list of ids, of the targets that edges may be taken to, such as output.route.", anExpression),
+		}).About("The agent is called again with its own output.").WithSchema(`{"$ref": "#/$defs/loop"}`),
+		with("when", "a text", func(k *yamldoc.Key, n yamldoc.Node) { r.when(node, k, n) }).About("Ask a person before the agent runs.").
+			WithSchema(`{"const": "human"}`),
+		with("ask", "a text", func(k *yamldoc.Key, n yamldoc.Node) { node.approval().Ask, _ = r.String(k, n) }).About("What the person is asked.").
+			WithSchema(aText),
+		r.compiles(d, "next", choice, &node.Next).About("The id, or a list of ids, of the targets that edges may be taken to, such as output.route."),
 		with("update", "a mapping of keys of the state to expressions", func(k *yamldoc.Key, n yamldoc.Node) { r.updates(d, node, k, n) }).
-			WithSchema("Writes to the shared state when the agent has finished: keys and expressions.",
-				`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`),
-		r.duration("timeout", &node.Timeout).WithSchema("What one call may take, such as 30s; at most 24h.", aTime),
+			About("Writes to the shared state when the agent has finished: keys and expressions.").
+			WithSchema(`{"type": ["object", "null"], "additionalProperties": {"$ref": "#/$defs/expression"}}`),
+		r.duration("timeout", &node.Timeout).About("What one call may take, such as 30s; at most 24h."),
 		with("retry", "a mapping", func(k *yamldoc.Key, n yamldoc.Node) {
 			node.Retry = &RetryPolicy{}
 			r.object(k, n, &retryTable, r.retry(node.Retry)...)
-		}).WithSchema("Calls after an error, whatever the strategy.", `{"$ref": "#/$defs/retry"}`),
-		r.history(node).WithSchema("How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.",
-			`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`),
-		r.compiles(d, "transform", transform, &node.Transform).WithSchema("What the node gives in place of its agent's output, such as output.text.", anExpression),
+		}).About("Calls after an error, whatever the strategy.").WithSchema(`{"$ref": "#/$defs/retry"}`),
+		r.history(node).About("How much of the conversation around the graph the agent sees: full, text_only, own or last_turns:N. Nothing without it.").
+			WithSchema(`{"type": "string", "pattern": "^(full|text_only|own|last_turns:[1-9][0-9]*)$"}`),
+		r.compiles(d, "transform", transform, &node.Transform).About("What the node gives in place of its agent's output, such as output.text."),
 		with("by", "a text or a list of texts", func(k *yamldoc.Key, n yamldoc.Node) { r.by(node, k, n) }).
-			WithSchema("Who may answer: user, staff, or the names of rights.", `{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
+			About("Who may answer: user, staff, or the names of rights.").WithSchema(`{"anyOf": [{"type": "string", "pattern": "^[a-z0-9_-]+$"},
 				{"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[a-z0-9_-]+$"}}]}`))
 }
 
@@ -284,17 +283,17 @@ func (r *reader) history(node *Node) yamldoc.Key {
 
 func (r *reader) loop(d *draft, l *Loop) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.compiles(d, "until", condition, &l.Until).WithSchema("Whether to stop after a call, such as output.score > 0.9.", anExpression),
-		r.whole("max", CodeYAML, 1, maxCalls, &l.Max).WithSchema("The largest number of calls.", `{"type": "integer", "minimum": 1, "maximum": 1000}`),
+		r.compiles(d, "until", condition, &l.Until).About("Whether to stop after a call, such as output.score > 0.9."),
+		r.whole("max", CodeYAML, 1, maxCalls, &l.Max).About("The largest number of calls."),
 		yamldoc.OneOf("atMax", "", func(v string) { l.Fail = v == "fail" }, "continue", "fail").
-			WithSchema("Whether the agent fails if until does not hold after the last call.", `{"enum": ["continue", "fail"], "default": "continue"}`),
+			About("Whether the agent fails if until does not hold after the last call."),
 	}
 }
 
 func (r *reader) retry(p *RetryPolicy) []yamldoc.Key {
 	return []yamldoc.Key{
-		r.whole("max", CodeBadMaxRetries, 0, math.MaxInt32, &p.Max).WithSchema("How often the agent is called again.", `{"type": "integer", "minimum": 0, "maximum": 2147483647}`),
-		r.duration("backoff", &p.Backoff).WithSchema("The pause before the first of these calls, such as 1s; it doubles with each one.", aTime),
+		r.whole("max", CodeBadMaxRetries, 0, math.MaxInt32, &p.Max).About("How often the agent is called again."),
+		r.duration("backoff", &p.Backoff).About("The pause before the first of these calls, such as 1s; it doubles with each one."),
 	}
 }
 
@@ -339,5 +338,5 @@ func (r *reader) duration(name string, to *time.Duration) yamldoc.Key {
 		default:
 			*to = t
 		}
-	})
+	}).WithSchema(`{"$ref": "#/$defs/duration"}`)
 }

@@ -266,7 +266,8 @@ func (r *reader) edges(c *checker, k *yamldoc.Key, n yamldoc.Node) {
 
 // compiles returns a key for an expression. The same text is compiled only once.
 func (r *reader) compiles(d *draft, name string, want wanted, to **Expression) yamldoc.Key {
-	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) { *to = r.expression(d, want, k, n) })
+	return yamldoc.Custom(name, "a text", "", func(k *yamldoc.Key, n yamldoc.Node) { *to = r.expression(d, want, k, n) }).
+		WithSchema(`{"$ref": "#/$defs/expression"}`)
 }
 
 func (r *reader) expression(d *draft, want wanted, k *yamldoc.Key, n yamldoc.Node) *Expression {
@@ -322,5 +323,5 @@ func (r *reader) whole(name string, wrong Code, least, most int64, to *int) yaml
 			return
 		}
 		r.wrongType(wrong, k, n)
-	})
+	}).WithSchema(fmt.Sprintf(`{"type": "integer", "minimum": %d, "maximum": %d}`, least, most))
 }

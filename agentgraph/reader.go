@@ -150,7 +150,7 @@ func (r *reader) free(name string, set func(map[string]any)) yamldoc.Key {
 		default:
 			r.WrongType(k, n)
 		}
-	})
+	}).WithSchema(aMapping)
 }
 
 // lineOf returns the line of a value, or of its key if there is no value, or 0 if the key is missing.

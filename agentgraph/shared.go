@@ -289,8 +289,8 @@ func (r *reader) stateKeys(key *StateKey) []yamldoc.Key {
 	}
 	return []yamldoc.Key{
 		yamldoc.OneOf("reducer", "", func(v string) { key.Reducer = Reducer(v) }, names...).
-			WithSchema("How a value that is written joins the one that is there.", `{"enum": ["replace", "append", "merge", "sum", "min", "max"], "default": "replace"}`),
-		yamldoc.Value("initial", &key.Initial).WithSchema("The value at the beginning.", "{}"),
+			About("How a value that is written joins the one that is there; replace by default."),
+		yamldoc.Value("initial", &key.Initial).About("The value at the beginning."),
 	}
 }
 

@@ -45,9 +45,15 @@ func (k Key) Or(names ...string) Key {
 	return k
 }
 
-// WithSchema returns the key with a description for editors, which may be empty, and the JSON schema of its value.
-func (k Key) WithSchema(about, schema string) Key {
-	k.about, k.rawSchema = about, schema
+// About returns the key with a description for editors.
+func (k Key) About(text string) Key {
+	k.about = text
+	return k
+}
+
+// WithSchema returns the key with the JSON schema of its value, in place of one that follows from the key's type.
+func (k Key) WithSchema(schema string) Key {
+	k.rawSchema = schema
 	return k
 }
 
@@ -58,7 +64,7 @@ func Custom(name, typ, example string, read func(k *Key, n Node)) Key {
 
 // String returns a key for a string that is not blank.
 func String[T ~string](name, example string, to *T) Key {
-	return Key{Name: name, Type: "a text", Example: example, read: func(d *Decoder, k *Key, n Node) {
+	return Key{Name: name, Type: "a text", Example: example, limits: map[string]any{"pattern": `\S`}, read: func(d *Decoder, k *Key, n Node) {
 		if v, ok := d.String(k, n); ok {
 			*to = T(v)
 		}
@@ -109,7 +115,7 @@ func Words(name string, to *[]string, checks ...func(text string, n Node)) Key {
 
 // OptionalString returns a key for a string that may be empty or null.
 func OptionalString(name string, to *string) Key {
-	return Key{Name: name, Type: "a text", read: func(d *Decoder, k *Key, n Node) {
+	return Key{Name: name, Type: "a text", limits: map[string]any{"type": []string{"string", "null"}}, read: func(d *Decoder, k *Key, n Node) {
 		var ok bool
 		if *to, ok = n.Text(); !ok && n.Kind() != Nothing {
 			d.WrongType(k, n)

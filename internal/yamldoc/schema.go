@@ -20,14 +20,20 @@ func Schema(keys []Key) map[string]any {
 }
 
 func (k *Key) schema() map[string]any {
+	s := map[string]any{}
 	if k.rawSchema != "" {
-		var s map[string]any
 		_ = json.Unmarshal([]byte(k.rawSchema), &s) // a constant in the source, which the tests parse
-		if k.about != "" {
-			s["description"] = k.about
-		}
-		return s
+	} else {
+		s = k.ofType()
 	}
+	if k.about != "" {
+		s["description"] = k.about
+	}
+	return s
+}
+
+// ofType returns the schema that follows from the key's type and limits.
+func (k *Key) ofType() map[string]any {
 	either := strings.NewReplacer("true or false", "boolean", ", or ", "|", " or ", "|", ", ", "|")
 	var types []map[string]any
 	for typ := range strings.SplitSeq(either.Replace(k.Type), "|") {
