@@ -125,8 +125,11 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	for i, spec := range specs {
 		names[i] = spec.Name
 	}
-	if f.Tools == ToolPerTarget {
+	switch {
+	case f.Tools == ToolPerTarget:
 		lines = linesOf(targets, func(i int) string { return " (" + names[i] + ")" })
+	case f.Tools == Shared && from != "": // the shared tool describes them
+		lines = "- " + strings.Join(targetNames(targets), "\n- ")
 	}
 	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
 }
