@@ -24,8 +24,10 @@ type Memory struct {
 
 	mu       sync.RWMutex // guards what follows, and all sessions; callers of methods that are not exported hold it
 	sessions map[Key]*memorySession
-	held     map[*memorySession]struct{} // the sessions whose lease was not released
-	shared   map[Key]map[string]any      // the state of users and apps; see sharedKey
+	// lists contains the listed sessions of each user, whose key has no ID. Lists begin with the last element.
+	lists  map[Key][]*memorySession
+	held   map[*memorySession]struct{} // the sessions whose lease was not released
+	shared map[Key]map[string]any      // the state of users and apps; see sharedKey
 	// tokens is the last token of any session. All sessions share it, so that a
 	// session that is deleted and created again never repeats a token.
 	tokens int64
@@ -43,7 +45,8 @@ func KeepSnapshots() MemoryOption { return func(m *Memory) { m.keeps = true } }
 
 // NewMemory creates an empty store. It ignores nil options.
 func NewMemory(opts ...MemoryOption) *Memory {
-	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), held: make(map[*memorySession]struct{}), shared: make(map[Key]map[string]any)}
+	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), lists: make(map[Key][]*memorySession),
+		held: make(map[*memorySession]struct{}), shared: make(map[Key]map[string]any)}
 	for _, o := range opts {
 		if o != nil {
 			o(m)
@@ -139,7 +142,7 @@ func (m *Memory) Write(ctx context.Context, key Key, w Write) (Lease, error) {
 	}
 	if len(w.Events) > 0 {
 		m.add(s, w.Events)
-		s.update(now)
+		m.list(s, now)
 	}
 	if m.keeps && w.Snapshot.Data != "" {
 		s.snapshot = w.Snapshot
@@ -239,7 +242,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 	fork := &memorySession{key: to, row: row, parent: parent}
 	m.sessions[to] = fork
 	m.add(fork, events)
-	fork.update(now)
+	m.list(fork, now)
 	return nil
 }
 
@@ -272,6 +275,7 @@ func (m *Memory) Delete(ctx context.Context, key Key) error {
 
 func (m *Memory) remove(key Key) {
 	if s := m.sessions[key]; s != nil {
+		m.unlist(s)
 		delete(m.held, s)
 		delete(m.sessions, key)
 	}
