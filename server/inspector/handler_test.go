@@ -103,7 +103,7 @@ func TestFiles(t *testing.T) {
 	require.Empty(t, body)
 	got, _ = h.ask(t, http.DefaultClient, "DELETE", "/inspect/app.js", "", "Authorization", "Bearer the-token")
 	require.Equal(t, 405, got.StatusCode)
-	require.Equal(t, "GET", got.Header.Get("Allow"))
+	require.Equal(t, "GET, HEAD", got.Header.Get("Allow"))
 }
 
 // A picture from elsewhere is shown in a frame that may load from the host of the picture alone.
