@@ -65,7 +65,7 @@ func TestAForcedCallIsForcedOnce(t *testing.T) {
 
 func TestInstructions(t *testing.T) {
 	leaf := must.Get(llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf")))
-	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf", transfer.SelfHere, "root").Replace(transfer.DefaultForm(transfer.OneTool).Begun.Targets)
+	words := strings.NewReplacer(transfer.ToolPlaceholder, agent.TransferTool, transfer.TargetsPlaceholder, "- leaf: A leaf", transfer.SelfPlaceholder, "root").Replace(transfer.DefaultForm(transfer.OneTool).Begun.Targets)
 	for _, c := range []struct {
 		text string
 		opts []llmagent.Option

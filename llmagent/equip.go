@@ -136,7 +136,7 @@ func (k *kit) extend(n *agent.Node, from, held []*tools.Registry, sets []tools.S
 			}
 		}
 		for _, name := range r.Names() {
-			target, transfers := form.Called(n, name)
+			target, transfers := form.TargetOf(n, name)
 			if target != "" && n.Tree().Node(target) == nil {
 				transfers = false // another framework may name a tool like that
 			}

@@ -70,8 +70,8 @@ func WithTransferTools(t transfer.Tools) Option {
 }
 
 // WithTransferInstruction replaces the instruction about transfers in the system text; "" removes it. The text may
-// contain placeholders: transfer.TargetsHere becomes the list of the targets that the request offers,
-// transfer.ToolHere the name of the tool, and transfer.SelfHere the agent's name and description. A request that
+// contain placeholders: transfer.TargetsPlaceholder becomes the list of the targets that the request offers,
+// transfer.ToolPlaceholder the name of the tool, and transfer.SelfPlaceholder the agent's name and description. A request that
 // offers no transfer does not contain the text.
 // Defaults to the instructions of [transfer.DefaultForm].
 func WithTransferInstruction(text string) Option {

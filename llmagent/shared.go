@@ -142,7 +142,7 @@ func checkShared(a *Agent, n *agent.Node) (problems []string) {
 // addShared adds a tool of an agent to the tools of the group. It returns why the tool cannot be added, or "".
 func (o *template) addShared(n *agent.Node, t llm.ToolSpec) (wrong string) {
 	name := n.Agent.Name()
-	target, transfers := transfer.DefaultForm(transfer.Shared).Called(n, t.Name)
+	target, transfers := transfer.DefaultForm(transfer.Shared).TargetOf(n, t.Name)
 	if n.Tree().Node(t.Name) != nil || transfers && (target == "" || n.Tree().Node(target) != nil) {
 		return fmt.Sprintf("the name of its tool %q means a transfer to an agent of the tree", t.Name)
 	}
@@ -200,7 +200,7 @@ func (x *execution) sharedTemplate(full *template) (*template, error) {
 		}
 	}
 	tree := x.inv.Node().Tree()
-	o.add(transfer.DefaultForm(transfer.Shared).All(tree))
+	o.add(transfer.DefaultForm(transfer.Shared).SharedTool(tree))
 	o.system = paragraphs(tree.Root().Properties.GlobalInstruction, fmt.Sprintf(sharedSystem, transfer.Lines(slices.Collect(tree.Walk()))))
 	if !sets && sent == nil {
 		full.shared.Store(o)

@@ -55,7 +55,7 @@ func (k *kit) template(n *agent.Node) *template {
 	o.group = sharingGroup(n)
 	o.viewKey, o.newView = viewKey{n.Agent.Name(), ""}, func() any { return k.agent.newView(n, "") }
 	if len(n.Tree().Root().Children()) > 0 { // without children no transfer is possible
-		known := o.form.Known(n.Tree())
+		known := o.form.KnownNames(n.Tree())
 		for other := range n.Tree().Walk() {
 			if with, ok := agent.As[toolOwner](other.Agent); ok {
 				for _, t := range with.Tools() {
@@ -179,12 +179,12 @@ func (k *kit) transferTo(n *agent.Node, name string) (target string, ok bool) {
 	if k.has(name) || !toolName(name) {
 		return "", false
 	}
-	return k.template(n).form.Called(n, name)
+	return k.template(n).form.TargetOf(n, name)
 }
 
 // transferCall implements [agent.Properties.TransferCall].
 func (k *kit) transferCall(n *agent.Node, input json.RawMessage) (name string, arguments json.RawMessage) {
-	if name, arguments = k.template(n).form.Call(input); k.has(name) {
+	if name, arguments = k.template(n).form.ToolCall(input); k.has(name) {
 		return agent.TransferTool, input
 	}
 	return name, arguments

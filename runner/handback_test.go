@@ -79,7 +79,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		}
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		require.Equal(t, []string{"look", name}, toolNames(m.requests[0]))
-		require.Equal(t, "You route.\n\n"+strings.NewReplacer(transfer.ToolHere, form.Name, transfer.TargetsHere, map[bool]string{true: "- desk", false: "- desk (transfer_to_desk)"}[i < 2], transfer.SelfHere, "support", "{from}", "first", "{reason}", "").Replace(form.Arrived.Targets), m.requests[0].System)
+		require.Equal(t, "You route.\n\n"+strings.NewReplacer(transfer.ToolPlaceholder, form.Name, transfer.TargetsPlaceholder, map[bool]string{true: "- desk", false: "- desk (transfer_to_desk)"}[i < 2], transfer.SelfPlaceholder, "support", "{from}", "first", "{reason}", "").Replace(form.Arrived.Targets), m.requests[0].System)
 		require.Equal(t, llm.ToolChoice(name), m.requests[0].ToolChoice)
 		for _, req := range m.requests[1:] {
 			require.Equal(t, []string{"look"}, toolNames(req))

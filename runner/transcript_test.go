@@ -290,7 +290,7 @@ func targetLines(req *llm.Request) (want, system string) {
 	if path := strings.Split(req.Agent, "/"); system == "" || req.Agent != "" && path[len(path)-1] != name {
 		return "", system
 	}
-	return "\n\n" + strings.NewReplacer(transfer.SelfHere, self, transfer.TargetsHere, strings.TrimPrefix(listed, "\n"), transfer.ToolHere, agent.TransferTool, "{from}", from, "{reason}", reason).Replace(words), system
+	return "\n\n" + strings.NewReplacer(transfer.SelfPlaceholder, self, transfer.TargetsPlaceholder, strings.TrimPrefix(listed, "\n"), transfer.ToolPlaceholder, agent.TransferTool, "{from}", from, "{reason}", reason).Replace(words), system
 }
 
 // writeRequest writes a request as a model reads it. Endpoints have ids of their own for calls, so calls are counted.

@@ -55,9 +55,9 @@ func variants() []variant {
 
 // The texts that Arbor used before small models were measured with them.
 const (
-	permissive = "You may hand this conversation to another agent by calling " + transfer.ToolHere + ". Do so when another agent is better suited to" +
+	permissive = "You may hand this conversation to another agent by calling " + transfer.ToolPlaceholder + ". Do so when another agent is better suited to" +
 		" the user's request. Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
-	listed = " The agents:\n" + transfer.TargetsHere
+	listed = " The agents:\n" + transfer.TargetsPlaceholder
 )
 
 // choose returns the variants of a list of names; "all" means all of them.

@@ -12,13 +12,14 @@ import (
 
 const maxBody = 256 << 10
 
-// Handler takes what the desk says: a POST of JSON with the type "handoff.event" and, as data, an
-// event and the session that it is for, signed with one of the secrets within five minutes of
-// now. It calls deliver, whose context ends with the server and not when the desk hangs up.
+// Handler returns a handler for events of the desk. The desk posts JSON with the type "handoff.event" and, as data, a
+// [human.Event] and its session, signed with one of the secrets within five minutes of now. Handler calls deliver with
+// a context that does not end when the desk disconnects.
 //
-// It answers 204 if the word was delivered, now or before. The desk sends the same again after
-// 503, with Retry-After, and after 500. It does not after 409, which is a status that cannot
-// follow, and 410, a handoff that is over; after 400, 401, 405, 408 and 413 the request is wrong. A body has a minute to arrive, which is 408.
+// It answers 204 if the event was delivered, now or before. The desk should retry after 503, with Retry-After, and
+// after 500, but not after 409, for a status that cannot follow the current one, or 410, for a handoff that has ended.
+// With 400, 401, 405, 408 and 413 the request is invalid. A body must arrive within a minute; otherwise the answer is
+// 408.
 func (d *Desk) Handler(deliver human.Deliver) http.Handler {
 	return d.bodies.Bounded(d.keys.Handler(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		session, e, err := read(body)
@@ -50,25 +51,25 @@ func read(body []byte) (session agent.SessionKey, e human.Event, err error) {
 		return session, e, err
 	}
 	if err = json.Unmarshal(m.Data, &to); err != nil || to.Session.ID == "" {
-		return session, e, errors.New("data.session must have app, user and id, as in what was posted to the desk")
+		return session, e, errors.New("data.session must have app, user and id, as in the posts to the desk")
 	}
 	return to.Session, e, nil
 }
 
-// refuse answers after a failed delivery. The words of an error that nobody expected stay here.
+// refuse answers after a failed delivery. The desk does not receive the text of the error, which may contain secrets.
 func (d *Desk) refuse(w http.ResponseWriter, session agent.SessionKey, e human.Event, err error) {
-	code, says := http.StatusInternalServerError, "the word could not be delivered"
+	code, message := http.StatusInternalServerError, "the event could not be delivered: send it again later"
 	switch {
 	case errors.Is(err, human.ErrGone):
-		code, says = http.StatusGone, "the handoff is over or unknown"
+		code, message = http.StatusGone, "the handoff has ended or is unknown"
 	case errors.Is(err, human.ErrTransition):
-		code, says = http.StatusConflict, "the handoff cannot become that from its present status"
+		code, message = http.StatusConflict, "the handoff cannot change to this status from its current one"
 	case errors.Is(err, agent.ErrBadInput):
-		code, says = http.StatusBadRequest, "no session here can take it"
+		code, message = http.StatusBadRequest, "no session can accept the event"
 	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
 		w.Header().Set("Retry-After", "1")
-		code, says = http.StatusServiceUnavailable, "the session is busy: send it again"
+		code, message = http.StatusServiceUnavailable, "the session is busy: send the event again"
 	}
-	d.log.Warn("a message of the desk was not delivered", "session", session.String(), "handoff", e.HandoffID, "event", e.ID, "status", code, "error", err)
-	http.Error(w, says, code)
+	d.logger.Warn("an event of the desk was not delivered", "session", session.String(), "handoff", e.HandoffID, "event", e.ID, "status", code, "error", err)
+	http.Error(w, message, code)
 }

@@ -33,8 +33,8 @@ func readJSON(t *testing.T, file string, v any) {
 	require.NoError(t, json.Unmarshal(b, v))
 }
 
-// word is what a desk posts; what is not set is right.
-type word struct {
+// deskPost is a post of the desk. Empty fields get valid values.
+type deskPost struct {
 	id, secret, body, timestamp, signature, method string
 }
 
@@ -42,7 +42,7 @@ func body(event string) string {
 	return `{"type":"handoff.event","timestamp":"2026-01-02T03:04:05Z","data":{"session":{"app":"app","user":"ann","id":"s"},` + event + `}}`
 }
 
-func (p word) request(target string) *http.Request {
+func (p deskPost) request(target string) *http.Request {
 	or := func(s *string, other string) {
 		if *s == "" {
 			*s = other
@@ -62,7 +62,7 @@ func (p word) request(target string) *http.Request {
 	return r
 }
 
-func (p word) post(h http.Handler) *httptest.ResponseRecorder {
+func (p deskPost) post(h http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, p.request("/"))
 	return w
@@ -119,7 +119,7 @@ func TestHandler(t *testing.T) {
 	server := httptest.NewServer(deskAt(t).Handler(s.deliver))
 	defer server.Close()
 	post := func(id, event string) int {
-		resp, err := server.Client().Do(word{id: id, body: body(event)}.request(server.URL))
+		resp, err := server.Client().Do(deskPost{id: id, body: body(event)}.request(server.URL))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
@@ -141,47 +141,47 @@ func TestHandlerRefuses(t *testing.T) {
 	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
 	ours := deskBody(t)
 	for name, c := range map[string]struct {
-		word word
+		post deskPost
 		code int
 		says string
 	}{
-		"another secret":    {word{secret: secret2}, 401, "does not match"},
-		"no version":        {word{signature: "v2," + signed(secret, "1", at(0), "")[3:]}, 401, "does not match"},
-		"half a signature":  {word{signature: "v1,"}, 401, "does not match"},
-		"garbage":           {word{signature: " , ,,v1 v1,\x80"}, 401, "does not match"},
-		"stale":             {word{timestamp: at(-6 * time.Minute)}, 401, "five minutes"},
-		"from the future":   {word{timestamp: at(6 * time.Minute)}, 401, "five minutes"},
-		"end of time":       {word{timestamp: "9223372036854775807"}, 401, "five minutes"},
-		"beginning of time": {word{timestamp: "-9223372036854775808"}, 401, "five minutes"},
-		"no time":           {word{timestamp: "now"}, 401, "malformed"},
-		"long id":           {word{id: strings.Repeat("x", 300)}, 401, "malformed"},
-		"large":             {word{body: strings.Repeat(" ", 256<<10+1)}, 413, "larger than the limit"},
-		"GET":               {word{method: http.MethodGet}, 405, "POST"},
-		"no JSON":           {word{body: "hello"}, 400, "not a JSON object"},
-		"other type":        {word{body: ours}, 400, `type must be "handoff.event"`},
-		"no data":           {word{body: `{"type":"handoff.event"}`}, 400, "JSON"},
-		"no session":        {word{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x"}}`}, 400, "data.session"},
-		"odd session":       {word{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x","session":"s"}}`}, 400, "data.session"},
-		"odd status":        {word{body: body(`"id":"1","handoffId":"h","status":"asleep"`)}, 400, `"asleep"`},
-		"nothing said":      {word{body: body(`"id":"1","handoffId":"h"`)}, 400, "needs a status"},
+		"another secret":    {deskPost{secret: secret2}, 401, "does not match"},
+		"no version":        {deskPost{signature: "v2," + signed(secret, "1", at(0), "")[3:]}, 401, "does not match"},
+		"half a signature":  {deskPost{signature: "v1,"}, 401, "does not match"},
+		"garbage":           {deskPost{signature: " , ,,v1 v1,\x80"}, 401, "does not match"},
+		"stale":             {deskPost{timestamp: at(-6 * time.Minute)}, 401, "five minutes"},
+		"from the future":   {deskPost{timestamp: at(6 * time.Minute)}, 401, "five minutes"},
+		"end of time":       {deskPost{timestamp: "9223372036854775807"}, 401, "five minutes"},
+		"beginning of time": {deskPost{timestamp: "-9223372036854775808"}, 401, "five minutes"},
+		"no time":           {deskPost{timestamp: "now"}, 401, "malformed"},
+		"long id":           {deskPost{id: strings.Repeat("x", 300)}, 401, "malformed"},
+		"large":             {deskPost{body: strings.Repeat(" ", 256<<10+1)}, 413, "larger than the limit"},
+		"GET":               {deskPost{method: http.MethodGet}, 405, "POST"},
+		"no JSON":           {deskPost{body: "hello"}, 400, "not a JSON object"},
+		"other type":        {deskPost{body: ours}, 400, `type must be "handoff.event"`},
+		"no data":           {deskPost{body: `{"type":"handoff.event"}`}, 400, "JSON"},
+		"no session":        {deskPost{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x"}}`}, 400, "data.session"},
+		"odd session":       {deskPost{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x","session":"s"}}`}, 400, "data.session"},
+		"odd status":        {deskPost{body: body(`"id":"1","handoffId":"h","status":"asleep"`)}, 400, `"asleep"`},
+		"nothing said":      {deskPost{body: body(`"id":"1","handoffId":"h"`)}, 400, "needs a status"},
 	} {
-		w := c.word.post(h)
+		w := c.post.post(h)
 		require.Equal(t, c.code, w.Code, name)
 		require.Contains(t, w.Body.String(), c.says, name)
 		require.NotContains(t, w.Body.String(), "whsec", name)
 	}
-	r := word{}.request("/")
+	r := deskPost{}.request("/")
 	r.Header.Del("Webhook-Id")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Equal(t, 401, w.Code)
-	r = word{}.request("/")
+	r = deskPost{}.request("/")
 	r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Equal(t, 400, w.Code, "the rest of the body did not come")
 	require.Zero(t, s.calls)
-	require.Equal(t, 204, word{timestamp: at(-4 * time.Minute), body: body(`"id":"1","handoffId":"h","status":"connected"`)}.post(h).Code)
+	require.Equal(t, 204, deskPost{timestamp: at(-4 * time.Minute), body: body(`"id":"1","handoffId":"h","status":"connected"`)}.post(h).Code)
 }
 
 func TestHandlerWaitsForNoBody(t *testing.T) {
@@ -197,11 +197,11 @@ func TestHandlerWaitsForNoBody(t *testing.T) {
 	require.Contains(t, string(answer), "408 Request Timeout")
 }
 
-// deskBody is what we post ourselves: sent back with its own signature it is no word of the desk.
+// deskBody returns the body of a post to the desk, which the handler must refuse even with a valid signature.
 func deskBody(t *testing.T) string {
-	f := newFar(t)
+	f := newDeskServer(t)
 	require.NoError(t, newDesk(t, f.URL).Cancel(t.Context(), leg, ""))
-	return f.heard[0].body
+	return f.posts[0].body
 }
 
 func TestHandlerErrors(t *testing.T) {
@@ -217,7 +217,7 @@ func TestHandlerErrors(t *testing.T) {
 		errors.New("password=hidden"):                        500,
 	} {
 		s.fail = err
-		w := word{}.post(h)
+		w := deskPost{}.post(h)
 		require.Equal(t, code, w.Code, err)
 		require.Equal(t, code == 503, w.Header().Get("Retry-After") != "")
 		require.NotContains(t, w.Body.String(), "hidden")
@@ -225,11 +225,11 @@ func TestHandlerErrors(t *testing.T) {
 	require.Contains(t, log.String(), "hidden", "it is in the log, for those who run the server")
 	require.NotContains(t, log.String(), "hello")
 	s.fail = nil
-	require.Equal(t, 204, word{}.post(h).Code, "the same again, after it failed")
+	require.Equal(t, 204, deskPost{}.post(h).Code, "the same again, after it failed")
 	require.Equal(t, []string{"hello"}, s.texts)
 }
 
-// TestHandlerHangUp delivers a word whose desk did not wait for the answer.
+// TestHandlerHangUp delivers an event whose desk did not wait for the answer.
 func TestHandlerHangUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var got error
@@ -238,7 +238,7 @@ func TestHandlerHangUp(t *testing.T) {
 		got = ctx.Err()
 		return nil
 	})
-	h.ServeHTTP(httptest.NewRecorder(), word{}.request("/").WithContext(ctx))
+	h.ServeHTTP(httptest.NewRecorder(), deskPost{}.request("/").WithContext(ctx))
 	require.NoError(t, got)
 }
 
@@ -249,7 +249,7 @@ func TestHandlerForgets(t *testing.T) {
 		var s sessionOf
 		d := deskAt(t)
 		h := d.Handler(s.deliver)
-		first := word{timestamp: strconv.FormatInt(time.Now().Add(5*time.Minute).Unix(), 10)}
+		first := deskPost{timestamp: strconv.FormatInt(time.Now().Add(5*time.Minute).Unix(), 10)}
 		require.Equal(t, 204, first.post(h).Code)
 		for range 10 {
 			time.Sleep(time.Minute - time.Millisecond)
@@ -260,12 +260,12 @@ func TestHandlerForgets(t *testing.T) {
 		require.Equal(t, 401, first.post(h).Code)
 
 		for i := range 9000 {
-			require.Equal(t, 204, word{id: fmt.Sprint("n", i)}.post(h).Code)
+			require.Equal(t, 204, deskPost{id: fmt.Sprint("n", i)}.post(h).Code)
 		}
 		calls := s.calls
-		require.Equal(t, 204, word{id: "n0"}.post(h).Code)
+		require.Equal(t, 204, deskPost{id: "n0"}.post(h).Code)
 		require.Equal(t, calls, s.calls)
-		require.Equal(t, 204, word{id: "n0"}.post(d.Handler(s.deliver)).Code)
+		require.Equal(t, 204, deskPost{id: "n0"}.post(d.Handler(s.deliver)).Code)
 		require.Equal(t, calls+1, s.calls)
 		require.Equal(t, []string{"hello"}, s.texts)
 	})

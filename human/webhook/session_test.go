@@ -20,7 +20,7 @@ import (
 // TestSession plays a handoff whose words travel over HTTP both ways, and starts this side
 // afresh before each of them.
 func TestSession(t *testing.T) {
-	f, store := newFar(t), sessiontest.Memory(t)
+	f, store := newDeskServer(t), sessiontest.Memory(t)
 	script := must.Get(scripted.Parse([]byte(`
 support: call transfer_to_agent {"agent_name": "human"}
 support: expect user "Thanks" "Goodbye!"
@@ -43,20 +43,20 @@ support: expect user "Thanks" "Goodbye!"
 	}
 	f.answers = append(f.answers, status(503), says(`{"status":"queued","queuePosition":2}`))
 	say("A person, please.")
-	require.Len(t, f.heard, 2)
-	require.Equal(t, f.heard[0].id, f.heard[1].id)
-	handoff := f.heard[1].json.Data["handoffId"].(string)
+	require.Len(t, f.posts, 2)
+	require.Equal(t, f.posts[0].id, f.posts[1].id)
+	handoff := f.posts[1].json.Data["handoffId"].(string)
 
 	post := func(id, event string) int {
 		_, h := fresh()
-		return word{id: id, body: body(`"handoffId":"` + handoff + `",` + event)}.post(h).Code
+		return deskPost{id: id, body: body(`"handoffId":"` + handoff + `",` + event)}.post(h).Code
 	}
 	require.Equal(t, 204, post("1", `"id":"1","status":"connected","targetAgent":"Ann"`))
 	require.Equal(t, 204, post("2", `"id":"2","text":"I am Ann."`))
 	require.Equal(t, 204, post("2", `"id":"2","text":"I am Ann."`), "the same, to a process that does not remember it")
 	require.Equal(t, 409, post("3", `"id":"3","status":"queued"`))
 	require.Empty(t, say("Hello Ann."))
-	require.Equal(t, "Hello Ann.", f.heard[2].json.Data["message"].(map[string]any)["text"])
+	require.Equal(t, "Hello Ann.", f.posts[2].json.Data["message"].(map[string]any)["text"])
 	require.Equal(t, 204, post("4", `"id":"4","status":"completed"`))
 	require.Equal(t, 410, post("5", `"id":"5","text":"One more thing."`))
 	require.Equal(t, []string{"Goodbye!"}, say("Thanks."))

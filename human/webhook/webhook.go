@@ -1,15 +1,13 @@
-// Package webhook is a desk behind HTTP: what persons need to know is posted to a URL, and what
-// they say is posted back to a [Desk.Handler]. Both ways are signed after Standard Webhooks, by
-// libraries that exist for most languages.
+// Package webhook implements a [human.Desk] over HTTP. It posts requests and messages to the URL of a desk, and
+// [Desk.Handler] receives what people answer. Both sides sign by Standard Webhooks, for which most languages have a
+// library.
 //
 //	desk, err := webhook.New("https://desk.example.com/handoffs", secret)
 //	...
 //	mux.Handle("POST /desk", desk.Handler(deliver))
 //
-// The package keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an address that is
-// not public unless an option allows it.
-//
-// The package needs no runner.
+// The package keeps only the ids of recently accepted requests. It posts only to public addresses, unless an option
+// allows others. It needs no runner.
 package webhook
 
 import (
@@ -34,7 +32,7 @@ import (
 	"github.com/agentarbor/arbor/server/access"
 )
 
-// The types of what is posted: the first three to the desk, the last by it.
+// The types of posts. The desk receives the first three, and sends the last.
 const (
 	TypeRequested = "handoff.requested"
 	TypeMessage   = "handoff.message"
@@ -42,69 +40,70 @@ const (
 	TypeEvent     = "handoff.event"
 )
 
-// Desk is a [human.Desk] behind a URL. It is safe for concurrent use.
+// Desk is a [human.Desk] that receives posts at a URL. It is safe for concurrent use.
 type Desk struct {
-	to, host string
-	secrets  []string
-	keys     signed.Keys
-	bodies   *access.Guard
-	http     bool
-	guard    []dialguard.Option
-	tls      *tls.Config
-	giveUp   time.Duration
-	poster   *outbound.Poster
-	log      *slog.Logger
+	url, host   string
+	secrets     []string
+	keys        signed.Keys
+	bodies      *access.Guard // limits the bodies of received posts
+	allowHTTP   bool
+	addresses   []dialguard.Option
+	tls         *tls.Config
+	giveUpAfter time.Duration
+	poster      *outbound.Poster
+	logger      *slog.Logger
 }
 
 // Option configures a [Desk].
 type Option func(*Desk)
 
-// WithSecrets adds secrets, to change the first without a break: what is posted is signed with
-// all of them, and what is signed with one of them is accepted.
+// WithSecrets adds secrets, so that the first can be replaced without an interruption. The desk's posts have signatures
+// with all secrets, and the handler accepts posts that are signed with one of them.
 func WithSecrets(secrets ...string) Option {
 	return func(d *Desk) { d.secrets = append(d.secrets, secrets...) }
 }
 
-// WithHTTP allows a URL of http: conversations can then be read on the way.
-func WithHTTP() Option { return func(d *Desk) { d.http = true } }
+// WithHTTP allows an http URL. Others on the network can then read conversations.
+func WithHTTP() Option { return func(d *Desk) { d.allowHTTP = true } }
 
 // WithLoopback allows a desk on this machine.
 func WithLoopback() Option {
-	return func(d *Desk) { d.guard = append(d.guard, dialguard.AllowLoopback()) }
+	return func(d *Desk) { d.addresses = append(d.addresses, dialguard.AllowLoopback()) }
 }
 
 // WithAddresses allows a desk at these addresses even if they are not public.
 func WithAddresses(p ...netip.Prefix) Option {
-	return func(d *Desk) { d.guard = append(d.guard, dialguard.AllowPrefix(p...)) }
+	return func(d *Desk) { d.addresses = append(d.addresses, dialguard.AllowPrefix(p...)) }
 }
 
-// WithTLS sets the TLS configuration of connections to the desk, as for a private certificate authority. Defaults to
-// that of the system, also if c is nil.
+// WithTLS sets the TLS configuration of connections to the desk, for example with a private certificate authority.
+// Defaults to the system's, also if c is nil.
 func WithTLS(c *tls.Config) Option { return func(d *Desk) { d.tls = c } }
 
-// WithGiveUpAfter bounds all attempts to post one thing, 10 seconds without this option. The
-// user waits that long at most.
-func WithGiveUpAfter(t time.Duration) Option { return func(d *Desk) { d.giveUp = t } }
+// WithGiveUpAfter limits the time for all attempts at one post, for which the user waits. It must be above 0.
+// Defaults to 10 seconds.
+func WithGiveUpAfter(t time.Duration) Option { return func(d *Desk) { d.giveUpAfter = t } }
 
-// WithLogger logs words that could not be delivered, without what they say. Nil logs nothing.
-func WithLogger(l *slog.Logger) Option { return func(d *Desk) { d.log = l } }
+// WithLogger sets the logger for events of the desk that could not be delivered; their texts are not logged.
+// Defaults to none, also if l is nil.
+func WithLogger(l *slog.Logger) Option { return func(d *Desk) { d.logger = l } }
 
-// New makes a desk of a URL and a secret, which is base64 of 24 to 64 bytes with or without
-// "whsec_" before it. The errors say what is wrong and hold neither.
-func New(to, secret string, opts ...Option) (*Desk, error) {
-	d := &Desk{to: to, secrets: []string{secret}, giveUp: 10 * time.Second}
+// New returns the desk at a URL. The secret is base64 of 24 to 64 bytes, with or without the prefix "whsec_". The
+// errors contain neither the URL nor a secret.
+func New(url, secret string, opts ...Option) (*Desk, error) {
+	d := &Desk{url: url, secrets: []string{secret}, giveUpAfter: 10 * time.Second}
 	if err := option.Apply(d, opts); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	var err error
-	if d.host, err = outbound.Host(to, d.http); err != nil {
+	if d.host, err = outbound.Host(url, d.allowHTTP); err != nil {
 		return nil, fmt.Errorf("webhook: the URL %w", err)
 	}
-	if d.giveUp <= 0 {
-		return nil, errors.New("webhook: the time to give up after must be above 0")
+	if d.giveUpAfter <= 0 {
+		return nil, errors.New("webhook: the time of WithGiveUpAfter must be above 0")
 	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
+	if d.logger == nil {
+		d.logger = slog.New(slog.DiscardHandler)
 	}
 	if d.keys, err = signed.NewKeys(d.secrets...); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
@@ -112,21 +111,21 @@ func New(to, secret string, opts ...Option) (*Desk, error) {
 	if d.bodies, err = access.New(access.Options{MaxBody: maxBody}); err != nil {
 		return nil, err
 	}
-	d.poster = outbound.New(dialguard.New(d.guard...), d.giveUp, d.giveUp, d.tls, nil)
+	d.poster = outbound.New(dialguard.New(d.addresses...), d.giveUpAfter, d.giveUpAfter, d.tls, nil)
 	d.poster.Answer = 64 << 10
 	return d, nil
 }
 
-// said is what is posted to the desk.
-type said struct {
+// postData is the data of a post to the desk.
+type postData struct {
 	human.Request
 	Message *human.Message `json:"message,omitempty"`
 }
 
-// RequestTransfer posts the request. The desk may answer with an update as JSON. A desk that
-// refuses is [human.ErrUnavailable].
+// RequestTransfer posts the request. The desk may answer with a [human.Update] as JSON; otherwise the status is
+// [human.Queued]. The error of a desk that refuses is [human.ErrUnavailable].
 func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Update, error) {
-	answer, err := d.post(ctx, TypeRequested, said{Request: r})
+	answer, err := d.post(ctx, TypeRequested, postData{Request: r})
 	status, refused := errors.AsType[*outbound.StatusError](err)
 	_, guarded := errors.AsType[*dialguard.Error](err)
 	if guarded || refused && !status.Temporary() {
@@ -135,7 +134,7 @@ func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Upda
 	var u human.Update
 	if err == nil && strings.HasPrefix(strings.TrimSpace(string(answer)), "{") {
 		if err = json.Unmarshal(answer, &u); err != nil {
-			err = fmt.Errorf("webhook: %s answered a request with something else than an update: %w", d.host, err)
+			err = fmt.Errorf("webhook: %s answered a request for a person with JSON that is not an update: %w", d.host, err)
 		}
 	}
 	if u.Status == "" && err == nil {
@@ -144,19 +143,19 @@ func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Upda
 	return u, err
 }
 
-// Send posts each message. After an error those that were posted may be sent again.
+// Send posts each message. After an error, the caller may send all of them again.
 func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message) error {
 	for i := range messages {
-		if _, err := d.post(ctx, TypeMessage, said{human.Request{Leg: leg}, &messages[i]}); err != nil {
+		if _, err := d.post(ctx, TypeMessage, postData{human.Request{Leg: leg}, &messages[i]}); err != nil {
 			return gone(err)
 		}
 	}
 	return nil
 }
 
-// Cancel posts that the user has given the handoff up.
+// Cancel posts that the user has cancelled the handoff.
 func (d *Desk) Cancel(ctx context.Context, leg human.Leg, reason string) error {
-	_, err := d.post(ctx, TypeCancelled, said{Request: human.Request{Leg: leg, Reason: reason}})
+	_, err := d.post(ctx, TypeCancelled, postData{Request: human.Request{Leg: leg, Reason: reason}})
 	return gone(err)
 }
 
@@ -167,33 +166,32 @@ func gone(err error) error {
 	return err
 }
 
-// post signs and posts. The ID of what is posted depends on nothing but what it is, so that it is
-// the same on each attempt and after a crash.
-func (d *Desk) post(ctx context.Context, what string, v said) ([]byte, error) {
-	body, err := json.Marshal(map[string]any{"type": what, "timestamp": d.poster.Now().UTC(), "data": v})
+// post signs and posts data. Its id is the same for each attempt, also after a crash.
+func (d *Desk) post(ctx context.Context, typ string, v postData) ([]byte, error) {
+	body, err := json.Marshal(map[string]any{"type": typ, "timestamp": d.poster.Now().UTC(), "data": v})
 	if err != nil {
-		return nil, fmt.Errorf("webhook: %s has no JSON: %w", what, err)
+		return nil, fmt.Errorf("webhook: %s cannot be encoded as JSON: %w", typ, err)
 	}
-	id := idOf(what, v)
-	answer, err := d.poster.Post(ctx, d.to, body, func(h http.Header) {
+	id := messageID(typ, v)
+	answer, err := d.poster.Post(ctx, d.url, body, func(h http.Header) {
 		h.Set("Content-Type", "application/json")
 		d.keys.Sign(h, id, d.poster.Now(), body)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("webhook: %s could not be posted to %s: %w", what, d.host, err)
+		return nil, fmt.Errorf("webhook: %s could not be posted to %s: %w", typ, d.host, err)
 	}
 	return answer, nil
 }
 
-// idOf is made of a hash, because IDs of legs and messages are unique in their session only and
-// may hold what a header must not.
-func idOf(what string, v said) string {
+// messageID returns the Webhook-Id of a post. It is a hash, because the ids of legs and messages are unique only in
+// their session, and may contain characters that a header must not.
+func messageID(typ string, v postData) string {
 	message := ""
 	if v.Message != nil {
 		message = v.Message.ID
 	}
 	k := v.Session
-	b, _ := json.Marshal([]string{what, k.App, k.User, k.ID, v.ID, message}) // strings have JSON
+	b, _ := json.Marshal([]string{typ, k.App, k.User, k.ID, v.ID, message}) // encoding strings cannot fail
 	sum := sha256.Sum256(b)
 	return "msg_" + hex.EncodeToString(sum[:16])
 }

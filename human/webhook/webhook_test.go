@@ -51,17 +51,17 @@ type posted struct {
 	}
 }
 
-// far is a desk that answers as it is told, and checks every signature.
-type far struct {
+// deskServer is a desk that gives prepared answers, and checks every signature.
+type deskServer struct {
 	*httptest.Server
 	mu      sync.Mutex
-	heard   []posted
+	posts   []posted
 	answers []func(http.ResponseWriter) // of the next requests; then 204
-	secrets []string                    // each must have signed
+	secrets []string                    // each post must be signed with all of them
 }
 
-func newFar(t *testing.T) *far {
-	f := &far{secrets: []string{secret}}
+func newDeskServer(t *testing.T) *deskServer {
+	f := &deskServer{secrets: []string{secret}}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func newFar(t *testing.T) *far {
 			time.Since(time.Unix(seconds, 0)).Abs() > time.Minute || json.Unmarshal(b, &p.json) != nil {
 			t.Errorf("%s %v", p.body, r.Header)
 		}
-		f.heard = append(f.heard, p)
+		f.posts = append(f.posts, p)
 		if len(f.answers) > 0 {
 			answer := f.answers[0]
 			f.answers = f.answers[1:]
@@ -105,7 +105,7 @@ func newDesk(t *testing.T, to string, opts ...webhook.Option) *webhook.Desk {
 }
 
 func TestPosted(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	d := newDesk(t, f.URL)
 	f.answers = append(f.answers, says(` {"status":"connecting","targetAgent":"anna","queuePosition":0,"later":1}`))
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -124,7 +124,7 @@ func TestPosted(t *testing.T) {
 		{"handoff.message", `{` + to + `,"message":{"id":"3","author":"user","text":"?","time":"2026-05-04T03:02:01Z"}}`},
 		{"handoff.cancelled", `{` + to + `,"reason":"never mind"}`},
 	} {
-		got := f.heard[i]
+		got := f.posts[i]
 		require.Equal(t, want.kind, got.json.Type)
 		require.WithinDuration(t, time.Now(), got.json.Timestamp, time.Minute)
 		data := must.Get(json.Marshal(got.json.Data))
@@ -135,11 +135,11 @@ func TestPosted(t *testing.T) {
 // TestPostedID has one ID for one thing, whoever posts it and however often, and another for
 // everything else.
 func TestPostedID(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	other := leg
 	other.Session.User = "ben"
 	everything := func() (ids []string) {
-		f.heard = nil
+		f.posts = nil
 		d := newDesk(t, f.URL) // as after a crash
 		for _, l := range []human.Leg{leg, other} {
 			_, err := d.RequestTransfer(t.Context(), human.Request{Leg: l})
@@ -147,7 +147,7 @@ func TestPostedID(t *testing.T) {
 			require.NoError(t, d.Send(t.Context(), l, []human.Message{{ID: "1"}, {ID: "2\r\n"}}))
 			require.NoError(t, d.Cancel(t.Context(), l, ""))
 		}
-		for _, p := range f.heard {
+		for _, p := range f.posts {
 			ids = append(ids, p.id)
 		}
 		return ids
@@ -164,24 +164,24 @@ func TestPostedID(t *testing.T) {
 }
 
 func TestRetries(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	d := newDesk(t, f.URL)
 	f.answers = []func(http.ResponseWriter){status(500), status(429), status(503),
 		func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }, says("ok")}
 	u, err := d.RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.NoError(t, err)
 	require.Equal(t, human.Update{Status: human.Queued}, u, "what is no JSON object says nothing")
-	require.Len(t, f.heard, 5)
-	for _, p := range f.heard {
-		require.Equal(t, f.heard[0].id, p.id)
-		require.Equal(t, f.heard[0].body, p.body)
+	require.Len(t, f.posts, 5)
+	for _, p := range f.posts {
+		require.Equal(t, f.posts[0].id, p.id)
+		require.Equal(t, f.posts[0].body, p.body)
 	}
 }
 
 // TestRefused is not tried again, and the errors tell what can be done.
 func TestRefused(t *testing.T) {
 	for code, want := range map[int]error{400: human.ErrUnavailable, 401: human.ErrUnavailable, 404: human.ErrUnavailable, 410: human.ErrUnavailable, 302: human.ErrUnavailable} {
-		f := newFar(t)
+		f := newDeskServer(t)
 		d := newDesk(t, f.URL+"/?token=hidden")
 		f.answers = []func(http.ResponseWriter){status(code), status(code), status(code)}
 		_, err := d.RequestTransfer(t.Context(), human.Request{Leg: leg})
@@ -192,21 +192,21 @@ func TestRefused(t *testing.T) {
 			require.Equal(t, code == 410, errors.Is(err, human.ErrGone), "%v", err)
 			require.NotContains(t, err.Error(), "hidden")
 		}
-		require.Len(t, f.heard, 3)
+		require.Len(t, f.posts, 3)
 	}
 }
 
 func TestAnswerIsNoUpdate(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	f.answers = append(f.answers, says(`{"status":"busy"}`))
 	_, err := newDesk(t, f.URL).RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.ErrorContains(t, err, `not "busy"`)
-	require.Len(t, f.heard, 1)
+	require.Len(t, f.posts, 1)
 }
 
 // TestGivesUp does not say that a desk that cannot be reached is not available: it may be later.
 func TestGivesUp(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	f.Close()
 	d := newDesk(t, f.URL+"/?token=hidden", webhook.WithGiveUpAfter(time.Minute))
 	webhook.Pause(d, time.Hour) // the time would be over before the next attempt
@@ -215,7 +215,7 @@ func TestGivesUp(t *testing.T) {
 	require.NotErrorIs(t, err, human.ErrUnavailable)
 	require.NotContains(t, err.Error(), "hidden")
 
-	f = newFar(t)
+	f = newDeskServer(t)
 	f.answers = append(f.answers, status(503))
 	d = newDesk(t, f.URL, webhook.WithGiveUpAfter(time.Minute))
 	webhook.Pause(d, time.Hour)
@@ -230,40 +230,40 @@ func TestGivesUp(t *testing.T) {
 
 // TestGuard does not reach this machine unless it is told to.
 func TestGuard(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	d := must.Get(webhook.New(f.URL, secret, webhook.WithHTTP()))
 	_, err := d.RequestTransfer(t.Context(), human.Request{Leg: leg})
 	require.ErrorIs(t, err, human.ErrUnavailable)
 	require.ErrorContains(t, err, "not allowed")
-	require.Empty(t, f.heard)
+	require.Empty(t, f.posts)
 	d = must.Get(webhook.New(f.URL, secret, webhook.WithHTTP(), webhook.WithAddresses(netip.MustParsePrefix("127.0.0.1/32"))))
 	require.NoError(t, d.Cancel(t.Context(), leg, ""))
 }
 
 // TestTLS reaches a desk whose certificate only the program's own configuration trusts.
 func TestTLS(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	private := httptest.NewUnstartedServer(f.Config.Handler)
 	private.Config.ErrorLog = log.New(io.Discard, "", 0)
 	private.StartTLS()
 	defer private.Close()
 	trusted := private.Client().Transport.(*http.Transport).TLSClientConfig
 	require.NoError(t, newDesk(t, private.URL, webhook.WithTLS(trusted)).Cancel(t.Context(), leg, ""))
-	require.Len(t, f.heard, 1)
+	require.Len(t, f.posts, 1)
 	stranger := newDesk(t, private.URL)
 	webhook.Pause(stranger, time.Hour)
 	require.ErrorContains(t, stranger.Cancel(t.Context(), leg, ""), "certificate")
-	require.Len(t, f.heard, 1)
+	require.Len(t, f.posts, 1)
 }
 
 func TestRotation(t *testing.T) {
-	f := newFar(t)
+	f := newDeskServer(t)
 	f.secrets = []string{secret, secret2}
 	d := newDesk(t, f.URL, webhook.WithSecrets(secret2))
 	require.NoError(t, d.Cancel(t.Context(), leg, ""))
 	h := d.Handler(func(context.Context, agent.SessionKey, human.Event) error { return nil })
 	for i, s := range f.secrets {
-		require.Equal(t, 204, word{id: strconv.Itoa(i), secret: s}.post(h).Code)
+		require.Equal(t, 204, deskPost{id: strconv.Itoa(i), secret: s}.post(h).Code)
 	}
 }
 

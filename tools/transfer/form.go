@@ -14,84 +14,83 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// Tools is the way in which a model is offered its targets. The zero value is [OneTool] in [DefaultForm].
+// Tools is how requests offer an agent's targets to its model. The zero value is [OneTool] in [DefaultForm].
 type Tools int
 
 const (
-	// OneTool offers one tool for all targets, whose argument agent_name says which.
+	// OneTool offers one tool for all targets; the argument agent_name selects one.
 	OneTool Tools = iota + 1
-	// ToolPerTarget offers a tool for each target, which is named after it.
+	// ToolPerTarget offers one tool per target, named after the target.
 	ToolPerTarget
-	// Shared offers the agents that share their requests one tool for all agents of the tree; the instruction lists those to
-	// which the agent may transfer.
+	// Shared offers one tool for all agents of the tree to the agents that share their requests. The instruction lists
+	// the agents to which the current one may transfer.
 	Shared
 )
 
-// prefix is what the names of tools begin with that are for one target each.
+// prefix begins the names of the tools of [ToolPerTarget].
 const prefix = "transfer_to_"
 
-// What an instruction about transfers can hold, for what a request offers.
+// Placeholders in an instruction about transfers.
 const (
-	// ToolHere is replaced by the name of the tool, or with [ToolPerTarget] by the names of
-	// all of them.
-	ToolHere = "{tool}"
-	// TargetsHere is replaced by the targets, each in a line "- NAME: DESCRIPTION", or with
-	// [ToolPerTarget] "- NAME (TOOL): DESCRIPTION".
-	TargetsHere = "{targets}"
-	// FromHere is replaced by the name of the agent that transferred the conversation to this one.
-	FromHere = "{from}"
-	// ReasonHere stays in what [Form.Offer] returns, for [WithReason].
-	ReasonHere = "{reason}"
-	// SelfHere is replaced by the agent's own name and description, "NAME: DESCRIPTION".
-	SelfHere = "{self}"
+	// ToolPlaceholder is replaced by the name of the tool, or by all names with [ToolPerTarget].
+	ToolPlaceholder = "{tool}"
+	// TargetsPlaceholder is replaced by one line per target: "- NAME: DESCRIPTION", or "- NAME (TOOL): DESCRIPTION" with
+	// [ToolPerTarget].
+	TargetsPlaceholder = "{targets}"
+	// FromPlaceholder is replaced by the name of the agent that transferred the conversation to this one.
+	FromPlaceholder = "{from}"
+	// ReasonPlaceholder is replaced by [WithReason]; [Form.Offer] leaves it unchanged.
+	ReasonPlaceholder = "{reason}"
+	// SelfPlaceholder is replaced by the agent's own name and description, "NAME: DESCRIPTION".
+	SelfPlaceholder = "{self}"
 )
 
-// The instructions tell a model about its agent and about transfers, unless the agent brings text of its
-// own. Of those that were measured with small models (docs/routing.md) these route best.
+// The default instructions describe a model's own agent and its transfers. Of those that were measured with small
+// models (docs/routing.md), these route best.
 const (
-	// instruction is that of a run that began with the user's message, for [OneTool].
-	instruction = others + "\nIf the user's message is the work of another agent, call " + ToolHere + " for that agent at once" + rule
-	// arrived is that of an agent that has the conversation by a transfer, from this turn or an earlier one, for [OneTool].
-	arrived = others + "\n" + given + " Call " + ToolHere + " only if the user's message is clearly the work of another agent."
-	// instructionPerTarget and arrivedPerTarget are the same for [ToolPerTarget].
+	// instruction is for a run that began with the user's message, with [OneTool].
+	instruction = others + "\nIf the user's message is the work of another agent, call " + ToolPlaceholder + " for that agent at once" + rule
+	// arrived is for an agent to which the conversation was transferred, in this turn or an earlier one, with [OneTool].
+	arrived = others + "\n" + given + " Call " + ToolPlaceholder + " only if the user's message is clearly the work of another agent."
+	// instructionPerTarget and arrivedPerTarget are the same texts with [ToolPerTarget].
 	instructionPerTarget = othersPerTarget + "\nIf the user's message is the work of another agent, call that agent's tool at once" + rule
 	arrivedPerTarget     = othersPerTarget + "\n" + given + " Call another agent's tool only if the user's message is clearly the work of that agent."
-	// alone and aloneArrived are those of requests that offer no transfer, in a tree with other agents.
-	alone        = "You are " + SelfHere
+	// alone and aloneArrived are for requests without targets, in a tree with other agents.
+	alone        = "You are " + SelfPlaceholder
 	aloneArrived = alone + "\n" + given
 
-	others          = alone + "\nOther agents, for other work only:\n" + TargetsHere
-	othersPerTarget = alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsHere
-	given           = FromHere + " gave you the conversation because it is your work" + ReasonHere + ". Answer the user now."
+	others          = alone + "\nOther agents, for other work only:\n" + TargetsPlaceholder
+	othersPerTarget = alone + "\nOther agents, for other work only, each with its tool:\n" + TargetsPlaceholder
+	given           = FromPlaceholder + " gave you the conversation because it is your work" + ReasonPlaceholder + ". Answer the user now."
 	rule            = ": do not answer, ask or announce anything first. That agent reads the whole conversation and answers." +
 		" If it is your work, or no other agent's, answer it yourself."
 )
 
-// The descriptions of the tools, unless an agent brings text of its own. The
-// tool's targets follow, as in the instruction.
+// The default descriptions of the tools. [Lines] of the tool's targets follow each.
 const (
 	description          = "Transfers the conversation to another agent, which reads all of it and answers in your place. The agents:" // of [OneTool]
 	descriptionPerTarget = "Transfers the conversation to this agent, which reads all of it and answers in your place:"
 	descriptionShared    = "Transfers the conversation to another agent, to which you may transfer now. It reads all of the conversation and answers in your place. The agents:" // of [Shared]
 )
 
-// Form is how a model reads the targets of its agent, and how it calls for a transfer to one.
+// Form describes how a request shows an agent's targets to its model, and how the model calls for a transfer.
 type Form struct {
 	Tools Tools
-	// Name is that of the one tool, or what the names of all begin with.
-	Name        string
+	// Name is the name of the only tool, or the prefix of all names with [ToolPerTarget].
+	Name string
+	// Description begins the description of each tool; the targets follow.
 	Description string
-	Begun       Instructions // of a run that began with the user's message
-	Arrived     Instructions // of an agent that has the conversation by a transfer
+	Begun       Instructions // for a run that began with the user's message
+	Arrived     Instructions // for an agent to which the conversation was transferred
 }
 
-// Instructions are texts at the end of the system text. "" adds nothing.
+// Instructions are texts for the end of the system text. "" adds nothing.
 type Instructions struct {
-	Targets string // where the request offers targets
-	Alone   string // where it offers none
+	Targets string // for requests with targets
+	Alone   string // for requests without targets
 }
 
-// DefaultForm returns the form with the package's own texts. Every other value of t is [OneTool].
+// DefaultForm returns the form with the default texts. Values other than the constants of [Tools] mean [OneTool].
 func DefaultForm(t Tools) Form {
 	switch t {
 	case Shared:
@@ -102,10 +101,10 @@ func DefaultForm(t Tools) Form {
 	return Form{t, agent.TransferTool, description, Instructions{instruction, alone}, Instructions{arrived, aloneArrived}}
 }
 
-// Offer returns what a model is offered for transfers from the agent's place to these of its targets: the tools, none
-// without targets, and the instruction for the system text, of an agent that has the conversation by a transfer from
-// another one, or if from is "" by the user's message. Targets are in the order given, names and descriptions byte for
-// byte as they are. The inputs that targets need are the property "input".
+// Offer returns the tools for transfers from an agent to some of its targets, and the instruction for the system text.
+// Without targets there is no tool. from is the agent that transferred the conversation to this one, or "" if the run
+// began with the user's message. Offer keeps the order of the targets, and their names and descriptions byte for byte.
+// The property "input" has the inputs that targets need.
 func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []llm.ToolSpec, instruction string) {
 	text := f.Begun
 	if from != "" {
@@ -113,7 +112,7 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	}
 	switch {
 	case len(targets) == 0:
-		return nil, strings.NewReplacer(SelfHere, line(n, ""), FromHere, from).Replace(text.Alone)
+		return nil, strings.NewReplacer(SelfPlaceholder, line(n, ""), FromPlaceholder, from).Replace(text.Alone)
 	case f.Tools == ToolPerTarget:
 		for i, t := range targets {
 			specs = append(specs, f.tool(n, f.Name+t.Agent.Name(), targets[i:i+1]))
@@ -131,16 +130,16 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node, from string) (specs []
 	case f.Tools == Shared && from != "": // the shared tool describes them
 		lines = "- " + strings.Join(targetNames(targets), "\n- ")
 	}
-	return specs, strings.NewReplacer(ToolHere, strings.Join(names, ", "), TargetsHere, lines, SelfHere, line(n, ""), FromHere, from).Replace(text.Targets)
+	return specs, strings.NewReplacer(ToolPlaceholder, strings.Join(names, ", "), TargetsPlaceholder, lines, SelfPlaceholder, line(n, ""), FromPlaceholder, from).Replace(text.Targets)
 }
 
-// WithReason puts the reason of the transfer that began a run into its instruction, as a JSON string after
-// a colon; "" leaves it out.
+// WithReason inserts the reason of the transfer that began a run into its instruction: a colon and a JSON string, or
+// nothing if the reason is "".
 func WithReason(instruction, reason string) string {
 	if reason != "" {
 		reason = ": " + string(event.EncodeJSON(reason))
 	}
-	return strings.ReplaceAll(instruction, ReasonHere, reason)
+	return strings.ReplaceAll(instruction, ReasonPlaceholder, reason)
 }
 
 // Lines returns one line "- NAME: DESCRIPTION" for each agent, for models. Names and descriptions are unchanged.
@@ -154,7 +153,7 @@ func linesOf(agents []*agent.Node, after func(i int) string) string {
 	return strings.Join(shown, "\n")
 }
 
-// line shows an agent, with something after its name.
+// line returns "NAME: DESCRIPTION" of an agent, with the text after directly after the name.
 func line(n *agent.Node, after string) string {
 	if d := n.Agent.Description(); d != "" {
 		return n.Agent.Name() + after + ": " + d
@@ -185,11 +184,11 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 		schema.Required = []string{"agent_name"}
 	}
 	var all bool
-	if schema.Properties.Input, all = inputs(n, targets); all {
+	if schema.Properties.Input, all = inputSchema(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
 	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema),
-		Aliases: aliases(name, targets), Bare: bare(name, targets)}
+		Aliases: aliases(name, targets), Bare: bareNames(name, targets)}
 }
 
 func targetNames(targets []*agent.Node) []string {
@@ -200,8 +199,9 @@ func targetNames(targets []*agent.Node) []string {
 	return names
 }
 
-// All returns the tool of [Shared] for all agents of a tree, in its order, and a person.
-func (f Form) All(tree *agent.Tree) llm.ToolSpec {
+// SharedTool returns the tool of [Shared]: for all agents of a tree in its order, then for a person if the tree has
+// one.
+func (f Form) SharedTool(tree *agent.Tree) llm.ToolSpec {
 	all := slices.Collect(tree.Walk())
 	if person := tree.Root().Human(); person != nil {
 		all = append(all, person)
@@ -209,20 +209,20 @@ func (f Form) All(tree *agent.Tree) llm.ToolSpec {
 	return f.tool(nil, f.Name, all)
 }
 
-// Known returns the names by which a model may call for a transfer to any agent of the tree, legal or
-// not, for [llm.Request.Known].
-func (f Form) Known(tree *agent.Tree) (known llm.ToolSpec) {
+// KnownNames returns the names by which a model may call for a transfer to any agent of the tree, legal or not, for
+// [llm.Request.Known].
+func (f Form) KnownNames(tree *agent.Tree) (known llm.ToolSpec) {
 	var all []*agent.Node
 	for n := range tree.Walk() {
 		all = append(all, n)
 		known.Aliases = append(known.Aliases, f.Name+n.Agent.Name())
 	}
-	known.Aliases, known.Bare = append(known.Aliases, append(aliases("", all), f.Name)...), bare(f.Name, all)
+	known.Aliases, known.Bare = append(known.Aliases, append(aliases("", all), f.Name)...), bareNames(f.Name, all)
 	return known
 }
 
-// bare returns the names that are a call of the tool by themselves.
-func bare(name string, targets []*agent.Node) (names []string) {
+// bareNames returns the names that are a call of the tool if one of them is the model's whole answer.
+func bareNames(name string, targets []*agent.Node) (names []string) {
 	for _, t := range targets {
 		names = append(names, prefix+t.Agent.Name())
 	}
@@ -232,7 +232,7 @@ func bare(name string, targets []*agent.Node) (names []string) {
 	return names
 }
 
-// aliases returns the other names by which [Form.Called] knows the tool.
+// aliases returns the other names that [Form.TargetOf] accepts for the tool.
 func aliases(name string, targets []*agent.Node) (names []string) {
 	for _, t := range targets {
 		names = append(names, t.Agent.Name(), prefix+t.Agent.Name())
@@ -240,9 +240,9 @@ func aliases(name string, targets []*agent.Node) (names []string) {
 	return slices.DeleteFunc(append(names, agent.TransferTool), func(other string) bool { return other == name })
 }
 
-// inputs returns the schema of what transfers to the targets carry, nil if they
-// carry nothing, and whether every one of them must carry something.
-func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
+// inputSchema returns the schema of the inputs of transfers to the targets, nil if no target needs one, and whether all
+// targets need one.
+func inputSchema(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
 	type titled struct {
 		Description string            `json:"description"`
 		AllOf       []json.RawMessage `json:"allOf"`
@@ -271,12 +271,10 @@ func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
 	}{wanted}, len(wanted) == len(targets)
 }
 
-// Called reads the name by which the agent's model has called a tool, none of the
-// agent's own. It reports whether that is a call for a transfer, and the name of the
-// target if the tool's name says it; else the arguments do. Models know the names of all
-// forms, so that each is understood in each: transfer_to_agent, transfer_to_NAME, and the
-// bare name of a target. Whether it is legal is for [Resolve] to say.
-func (f Form) Called(n *agent.Node, name string) (target string, ok bool) {
+// TargetOf reports whether a tool's name, which must not be that of one of the agent's own tools, means a transfer. The
+// target is "" if only the arguments name it. TargetOf accepts the names of all forms, because models know them:
+// transfer_to_agent, transfer_to_NAME, and the name of a target alone. [Resolve] checks whether the target is legal.
+func (f Form) TargetOf(n *agent.Node, name string) (target string, ok bool) {
 	if name == agent.TransferTool || f.Tools != ToolPerTarget && name == f.Name {
 		return "", true
 	}
@@ -289,10 +287,9 @@ func (f Form) Called(n *agent.Node, name string) (target string, ok bool) {
 	return target, ok && target != ""
 }
 
-// Call returns a transfer as a model would call it, from the arguments in the log: the
-// tool's name, and its arguments. It undoes what [Input] does, whether the target is
-// legal or not.
-func (f Form) Call(input json.RawMessage) (name string, arguments json.RawMessage) {
+// ToolCall returns a transfer as a model would call it: the tool's name and its arguments, from the arguments in the
+// log. It is the inverse of [Input], also for a target that is not legal.
+func (f Form) ToolCall(input json.RawMessage) (name string, arguments json.RawMessage) {
 	if f.Tools != ToolPerTarget {
 		return f.Name, input
 	}
@@ -308,7 +305,7 @@ func (f Form) Call(input json.RawMessage) (name string, arguments json.RawMessag
 	return name, event.EncodeJSON(members)
 }
 
-// Names returns the names of the tools that a model is offered for these targets.
+// Names returns the names of the tools for these targets.
 func (f Form) Names(targets []string) (names []string) {
 	if f.Tools != ToolPerTarget {
 		return []string{f.Name}[:min(1, len(targets))]
@@ -319,9 +316,8 @@ func (f Form) Names(targets []string) (names []string) {
 	return names
 }
 
-// Check returns what is wrong with the names of the tools that an agent is offered for
-// these targets, where each has one. Own reports whether a name is that of a tool of the
-// agent's own.
+// Check returns the problems of the tools' names with [ToolPerTarget], and nil with other forms. own reports whether
+// the agent itself has a tool with a name.
 func (f Form) Check(targets []string, own func(name string) bool) (problems []string) {
 	if f.Tools != ToolPerTarget {
 		return nil

@@ -66,7 +66,7 @@ func TestWordsOfOnesOwn(t *testing.T) {
 	}
 }
 
-func TestCalled(t *testing.T) {
+func TestTargetOf(t *testing.T) {
 	n := support(t).Node("billing") // to support, refunds, invoices, tech, Desk-EU, desk-eu
 	one, each := transfer.DefaultForm(transfer.OneTool), transfer.DefaultForm(transfer.ToolPerTarget)
 	own := transfer.Form{Tools: transfer.OneTool, Name: "handoff"}
@@ -90,7 +90,7 @@ func TestCalled(t *testing.T) {
 		"":                    {"", nil},
 	} {
 		for _, f := range []transfer.Form{one, each, own, ask} {
-			target, ok := f.Called(n, name)
+			target, ok := f.TargetOf(n, name)
 			want := false
 			for _, in := range c.in {
 				want = want || in == f
@@ -115,10 +115,10 @@ func TestCallsComeBack(t *testing.T) {
 	} {
 		input := transfer.Input("billing", json.RawMessage(given))
 		require.Equal(t, logged, string(input))
-		name, arguments := each.Call(input)
+		name, arguments := each.ToolCall(input)
 		require.Equal(t, "transfer_to_billing", name)
 		require.JSONEq(t, given, string(arguments))
-		name, arguments = transfer.DefaultForm(transfer.OneTool).Call(input)
+		name, arguments = transfer.DefaultForm(transfer.OneTool).ToolCall(input)
 		require.Equal(t, agent.TransferTool, name)
 		require.Equal(t, logged, string(arguments))
 	}
@@ -138,7 +138,7 @@ func TestCallsComeBack(t *testing.T) {
 	}
 	for _, input := range []string{`{}`, `{"agent_name":""}`, `{"agent_name":3}`, `{"agent_name":"a b"}`, `{"agent_name":"` + strings.Repeat("x", 53) + `"}`,
 		`{"agent_name":"agent"}`, `{"raw":"{oops"}`, `null`, ``} {
-		name, arguments := each.Call(json.RawMessage(input))
+		name, arguments := each.ToolCall(json.RawMessage(input))
 		require.Equal(t, agent.TransferTool, name, input)
 		require.Equal(t, input, string(arguments))
 	}

@@ -1,9 +1,8 @@
-// Package transfer is the built-in tool transfer_to_agent. [Form] is what a model is
-// offered, and the names by which it may call. [Parse] reads a call, and [Repair]
-// corrects a name that is almost right. [Offered] returns the targets of the
-// moment, and [Resolve] the target that a call means.
+// Package transfer implements the built-in tool transfer_to_agent. [Form] describes how a request offers the tool.
+// [Offered] returns the targets to offer at this moment of a run. [Parse] reads a call, and [Resolve] returns the
+// target that the call means.
 //
-// The package decides about one call; committing a transfer is the agent's and the runner's part.
+// The package decides about one call; the agent and the runner commit the transfer.
 package transfer
 
 import (
@@ -22,13 +21,16 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// Offered returns the targets that the agent's model is offered at this moment of its run, in the order of
-// [agent.Node.Targets]: none after a limit or a decision that the agent answers, and never an agent that has returned
-// the conversation in this turn. An agent that a transfer has put in charge, and that has not said or done anything
-// since, is offered only its children and a person if its policy has HoldOnArrival or its models are small, or if the
-// turn has had its one wordless transfer up or sideways; but not on the way to an agent that the question who answers
-// has named. With small models that holds for its whole run, because they transfer away once a tool has answered. The
-// slice must not be changed.
+// Offered returns the targets to offer to the agent's model at this moment of its run, in the order of
+// [agent.Node.Targets]. It offers
+//   - none after a limit was reached, or after the routing question chose the agent itself,
+//   - never an agent that returned the conversation in this turn, and
+//   - only children and a person to an agent that a transfer started and that has not said or done anything since, if
+//     its policy has HoldOnArrival, its models are small, or the turn has had a transfer up or sideways without any
+//     text. This does not apply on the way to an agent that the routing question has chosen. With small models it
+//     applies to the whole run, because they transfer away after the first result of a tool.
+//
+// The caller must not change the slice.
 func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node {
 	if run.Limited || run.Decided {
 		return nil
@@ -46,18 +48,17 @@ func Offered(n *agent.Node, p agent.TransferPolicy, run view.Run) []*agent.Node 
 	})
 }
 
-// Call is a transfer that a model asks for.
+// Call contains the arguments of a model's call for a transfer.
 type Call struct {
 	Target string          `json:"agent_name"`
 	Reason string          `json:"reason"`
 	Input  json.RawMessage `json:"input,omitempty"`
 }
 
-// Parse reads the arguments of a call. Surrounding space is dropped, and a JSON
-// string that holds the JSON object is opened; anything else that is not an
-// object with the string agent_name is an error for the model to read.
+// Parse reads the arguments of a call. It trims spaces, and decodes a JSON string that contains the JSON object. The
+// error is for the model: the arguments are not an object, or its member agent_name is not a string.
 func Parse(input json.RawMessage) (Call, error) {
-	if name, ok := bareName(input); ok {
+	if name, ok := plainTarget(input); ok {
 		return Call{Target: name}, nil
 	}
 	var c Call
@@ -65,12 +66,11 @@ func Parse(input json.RawMessage) (Call, error) {
 		c.Target, c.Reason = strings.TrimSpace(c.Target), strings.TrimSpace(c.Reason)
 		return c, nil
 	}
-	return parseOdd(input)
+	return parseLenient(input)
 }
 
-// bareName reads arguments that are nothing but a plain name, which most are, at
-// a tenth of the cost.
-func bareName(input json.RawMessage) (string, bool) {
+// plainTarget reads arguments that consist of a plain name only. Most arguments do, and this takes a tenth of the time.
+func plainTarget(input json.RawMessage) (string, bool) {
 	name, ok := bytes.CutPrefix(input, []byte(`{"agent_name":"`))
 	if ok {
 		name, ok = bytes.CutSuffix(name, []byte(`"}`))
@@ -86,8 +86,8 @@ func bareName(input json.RawMessage) (string, bool) {
 	return string(name), true
 }
 
-// parseOdd reads arguments that are not just as the schema has them.
-func parseOdd(input json.RawMessage) (Call, error) {
+// parseLenient reads arguments that do not follow the schema exactly.
+func parseLenient(input json.RawMessage) (Call, error) {
 	var wrapped struct {
 		Raw       *string         `json:"raw"`
 		AgentName json.RawMessage `json:"agent_name"`
@@ -112,16 +112,15 @@ func parseOdd(input json.RawMessage) (Call, error) {
 		return Call{}, errors.New("agent_name is not a string")
 	}
 	if json.Unmarshal(wrapped.Reason, &c.Reason) != nil {
-		c.Reason = "" // a reason that is no string is no reason to refuse
+		c.Reason = "" // a reason of another type does not make the call invalid
 	}
 	c.Target = strings.TrimSpace(c.Target)
 	c.Reason = strings.TrimSpace(c.Reason)
 	return c, nil
 }
 
-// Input returns the arguments of a transfer to the agent with this name, from the arguments of a call that names the
-// agent by its tool: a tool for this agent alone, or the agent's bare name. It keeps everything that the model gave,
-// except the name of another agent.
+// Input returns the arguments of a transfer to the agent with this name, for a call whose tool names the agent. It
+// keeps all members that the model gave, except the name of another agent.
 func Input(name string, given json.RawMessage) json.RawMessage {
 	var wrapped struct {
 		Raw *string `json:"raw"`
@@ -133,7 +132,7 @@ func Input(name string, given json.RawMessage) json.RawMessage {
 	}
 	out := append([]byte(`{"agent_name":`), event.EncodeJSON(name)...)
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(given, &members) // what is no object holds nothing
+	_ = json.Unmarshal(given, &members) // any other value has no members
 	maps.DeleteFunc(members, isTargetKey)
 	if len(members) > 0 {
 		out = append(append(out, ','), event.EncodeJSON(members)[1:]...)
@@ -143,13 +142,12 @@ func Input(name string, given json.RawMessage) json.RawMessage {
 	return out
 }
 
-// targetKey is the argument that names the target. JSON is read without regard to the
-// case of keys.
+// targetKey is the argument that names the target. encoding/json ignores the case of keys.
 const targetKey = "agent_name"
 
 func isTargetKey(key string, _ json.RawMessage) bool { return strings.EqualFold(key, targetKey) }
 
-// unwrap opens a JSON string of a JSON object, once.
+// unwrap decodes a JSON string that contains a JSON object, which must not be wrapped twice.
 func unwrap(raw string) (json.RawMessage, bool) {
 	var text string
 	if json.Unmarshal([]byte(raw), &text) != nil {
@@ -196,7 +194,7 @@ func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*a
 		return nil, &refusal{"there is no agent " + quote(c.Target) + ". " + Legal(targets, c.Target), true}
 	case !n.MayTransferTo(target):
 		return nil, &refusal{"you may not transfer to " + quote(c.Target) + ". " + Legal(targets, c.Target), true}
-	case !slices.Contains(targets, target): // [Offered] leaves it out at this moment
+	case !slices.Contains(targets, target): // [Offered] omits it at this moment
 		text := "you cannot transfer to " + target.Agent.Name() + " now: answer the user yourself"
 		if len(targets) > 0 {
 			text += ". " + Legal(targets, "")
@@ -209,11 +207,11 @@ func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*a
 	return target, nil
 }
 
-// refusal is the error of a call that names no target which the model was offered. A model reads its text, which
-// therefore does not contain the texts of the errors that it matches.
+// refusal is the error of a call for an agent that was not offered. Its text is for the model, and so does not contain
+// the texts of the errors that it matches.
 type refusal struct {
 	text    string
-	unknown bool // the name is not that of a legal target
+	unknown bool // no legal target has the name
 }
 
 func (e *refusal) Error() string { return e.text }
@@ -233,7 +231,7 @@ func Legal(targets []*agent.Node, name string) string {
 		return "You have nobody to transfer to: answer yourself."
 	}
 	s := "You can transfer to: " + strings.Join(names, ", ") + "."
-	if meant := nearest.Within(name, names, len(name)/2); meant != "" { // people mistype, and a model makes names up
+	if meant := nearest.Within(name, names, len(name)/2); meant != "" { // models misspell and invent names
 		s += " Did you mean " + meant + "?"
 	}
 	return s
