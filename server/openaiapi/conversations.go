@@ -82,7 +82,11 @@ func (h *Handler) createConversation(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	key.ID = chats.NewID(key, added.Request)
+	request := added.Request
+	if request != "" {
+		request += "\nconversation" // a response with the same Idempotency-Key begins a conversation of its own
+	}
+	key.ID = chats.NewID(key, request)
 	sum := chats.SumOf(b.Metadata, added.Items)
 	err = h.changeState(c.R.Context(), key, func(f *session.Fold, seq int64) (map[string]any, error) {
 		if kept, _ := f.State(createdKey); kept == hex.EncodeToString(sum[:]) {

@@ -293,6 +293,9 @@ func TestConversationsOnce(t *testing.T) {
 	var first, list listed
 	require.Equal(t, 200, call(items, "k2", body("", "two", "three"), &first))
 	require.Equal(t, 200, call(items, "k3", body("", "four"), &list))
+	var response struct{ Conversation wireConversation }
+	require.Equal(t, 200, call("/responses", "k1", map[string]any{"model": "support", "input": "hello"}, &response))
+	require.NotEqual(t, made.ID, response.Conversation.ID, "a response with the same key does not continue the conversation")
 	for range 2 {
 		require.Equal(t, 200, call("/conversations", "k1", body("a", "one"), &again))
 		require.Equal(t, made, again)
