@@ -32,15 +32,25 @@ func Decode(data []byte, most int) (string, *Problem) {
 	return strings.ReplaceAll(string(data), "\r\n", "\n"), nil
 }
 
-// kindOf matches a key of the first level, or a quoted key, as in JSON.
-var kindOf = lazyregexp.New(`(?m)(?:^\x{FEFF}?kind|(?:^\x{FEFF}?|[{,])[ \t]*["']kind["'])[ \t]*:[ \t]*["']?([^\s"'#:,}]+)`)
+// kindOf matches a key of the first level, and quotedKind a quoted key, as in JSON.
+var (
+	kindOf     = lazyregexp.New(`(?m)^\x{FEFF}?kind` + kindValue)
+	quotedKind = lazyregexp.New(`(?m)(?:^\x{FEFF}?|[{,])[ \t]*["']kind["']` + kindValue)
+)
 
-// KindOf returns the value of the first key kind in a file of YAML or JSON, or "". It does not parse the file.
+const kindValue = `[ \t]*:[ \t]*["']?([^\s"'#:,}]+)`
+
+// KindOf returns the value of the first key kind in a file of YAML or JSON, or "". It does not parse the file. A quoted
+// key counts only if no other does: it may be part of a comment or of another value.
 func KindOf(data []byte) string {
-	if found := kindOf.Get().FindSubmatch(data); found != nil {
-		return string(found[1])
+	found := kindOf.Get().FindSubmatch(data)
+	if found == nil {
+		found = quotedKind.Get().FindSubmatch(data)
 	}
-	return ""
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
 }
 
 // UTF16 reports whether a file begins with the byte order mark of UTF-16.

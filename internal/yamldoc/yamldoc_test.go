@@ -75,6 +75,7 @@ func TestKindOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: Router": "Router", "a: 1\n---\nkind:  'Router' # x\r\n": "Router", "\ufeffkind: Router\n": "Router", "kind : Router": "Router",
 		`{"kind": "Router", "a": 1}`: "Router", `{"a": 1,"kind":"Router"}`: "Router", "\ufeff{\n\t\"a\": 1,\n\t\"kind\":\"Router\"\n}": "Router", `"kind": Router`: "Router", "kind: Agent\nb: |\n  \"kind\": Router": "Agent",
+		"# such as {\"kind\": \"Router\"}\nkind: Agent": "Agent", "a: {\"kind\": \"x\"}\nkind: Agent": "Agent",
 		"": "", "a:\n  kind: Router": "", "# kind: Router": "", "a: kind": "", "mankind: Router": "", "kind:\n  a: 1": "",
 	} {
 		require.Equal(t, want, KindOf([]byte(text)), text)
