@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/remotetest"
 	"github.com/agentarbor/arbor/internal/testing/must"
 )
 

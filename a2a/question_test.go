@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2atest"
-	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"

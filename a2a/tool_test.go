@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/remotetest"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/remotetest"
 	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/llm/scripted"
 )

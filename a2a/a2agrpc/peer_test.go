@@ -17,7 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
-	"github.com/agentarbor/arbor/a2a/internal/remotetest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/remotetest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/testing/must"
 	"github.com/agentarbor/arbor/internal/testing/servers"

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/webhooktest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/testing/must"

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
+	"github.com/agentarbor/arbor/a2a/internal/testing/webhooktest"
 	"github.com/agentarbor/arbor/internal/testing/must"
 )
 
