@@ -55,26 +55,17 @@ func begin[Q any](incoming context.Context, s *service, r proto.Message) (contex
 	}
 	ctx, stop := access.UntilRevoked(ctx)
 	context.AfterFunc(incoming, stop)
-	for _, v := range md.Get(sdk.SvcParamVersion) {
-		if !supported(v) {
-			return ctx, nil, nil, s.fail(ctx, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of A2A is not supported over gRPC; use %s", v, sdk.Version)))
-		}
+	version, err := wire.Negotiate(md.Get(sdk.SvcParamVersion), string(sdk.Version)) // the name of the service contains the version
+	if err != nil {
+		return ctx, nil, nil, s.fail(ctx, err)
 	}
-	// The version was checked. A client that names none has called the service of this version.
-	header.Set(sdk.SvcParamVersion, string(sdk.Version))
+	header.Set(sdk.SvcParamVersion, version)
 	ctx, call := a2asrv.NewCallContext(ctx, s.params(header))
 	req, err := decodeRequest[Q](r)
 	if err != nil {
 		err = s.fail(ctx, err)
 	}
 	return ctx, call, req, err
-}
-
-// supported reports whether a version is 1.0. Patch numbers do not count. A client that names no version has called the
-// service by its package name, which contains the version.
-func supported(version string) bool {
-	version = strings.TrimSpace(version)
-	return version == "" || version == "1" || version == string(sdk.Version) || strings.HasPrefix(version, string(sdk.Version)+".")
 }
 
 // fail returns the status of a handler's error, or says that the caller's access was revoked. It logs an error that the

@@ -302,7 +302,7 @@ func TestReasonDecides(t *testing.T) {
 func TestVersions(t *testing.T) {
 	s := serve(t, &stub{}, nil)
 	client := pb.NewA2AServiceClient(s.conn)
-	for version, ok := range map[string]bool{"": true, "1.0": true, "1": true, "1.0.1": true, "0.3": false, "1.1": false, "2.0": false, "10": false, "x": false} {
+	for version, ok := range map[string]bool{"": true, "1.0": true, "1": false, "1.0.1": true, "0.3": false, "1.1": false, "2.0": false, "10": false, "x": false} {
 		ctx := metadata.AppendToOutgoingContext(context.Background(), "A2A-Version", version)
 		_, err := client.GetTask(ctx, &pb.GetTaskRequest{Id: "t"})
 		if ok {

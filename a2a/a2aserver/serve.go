@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/a2a/internal/wire"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 // The default media types of messages, and the media types of answers.
@@ -23,14 +23,13 @@ func (s *Server) serve() error {
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
 	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.Streams, s.protocolError)
-	f := wire.Front{Handler: s.checked, Card: s.serveCard, Legacy: s.compat, EncodeCard: cardjson.Marshal, Auth: s.auth, Tenants: tenants,
-		Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, KeepAlive: s.web.KeepAlive, BodyTimeout: s.web.BodyTimeout,
-		WriteTimeout: s.web.WriteTimeout, Logger: s.logger}
+	web := access.Options{Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, BodyTimeout: s.web.BodyTimeout, WriteTimeout: s.web.WriteTimeout}
 	if s.base != nil {
-		f.Hosts = append(slices.Clone(f.Hosts), s.base.Host)
+		web.Hosts = append(slices.Clone(web.Hosts), s.base.Host)
 	}
 	var err error
-	s.front, err = wire.New(f)
+	s.front, err = wire.New(wire.Front{Handler: s.checked, Card: s.serveCard, Legacy: s.compat, Auth: s.auth, Tenants: tenants,
+		Access: web, KeepAlive: s.web.KeepAlive, Logger: s.logger})
 	return err
 }
 

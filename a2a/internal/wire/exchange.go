@@ -180,7 +180,7 @@ func (x *exchange) setExtensions(call *a2asrv.CallContext) {
 // serveREST answers a request of the HTTP+JSON binding.
 func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name string) error {
 	// Version 0.3 is served over JSON-RPC only.
-	if _, err := negotiate(x.r, x.query, false); err != nil {
+	if _, err := Negotiate(x.versions(), version10); err != nil {
 		return err
 	}
 	op := operations[name]

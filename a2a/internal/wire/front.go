@@ -28,8 +28,6 @@ type Front struct {
 	Handler a2asrv.RequestHandler
 	// Card serves the card of a tenant ("" is the tree itself) for GET and HEAD.
 	Card func(w http.ResponseWriter, r *http.Request, tenant string)
-	// EncodeCard encodes an extended card. Defaults to the SDK's encoding.
-	EncodeCard func(*sdk.AgentCard) ([]byte, error)
 	// Legacy is the JSON-RPC binding of version 0.3. Without it, 0.3 is refused, and requests that name no version are
 	// treated as 1.0.
 	Legacy *Legacy
@@ -37,22 +35,11 @@ type Front struct {
 	Auth Authenticator
 	// Tenants are the names of tenants, in addition to "".
 	Tenants []string
-	// Hosts are the host names of the server in addition to those of loopback, such as the host of its public URL. A
-	// server that listens on loopback refuses every other Host, because a page in a browser can resolve a name of its
-	// own to 127.0.0.1.
-	Hosts []string
-	// Origins are the origins of web pages that may call the server, such as "https://app.example.com"; "*" allows any.
-	// Without it, only pages of the server's own origin may.
-	Origins []string
-	// MaxBody bounds a request's body in bytes. Defaults to [access.MaxBody].
-	MaxBody int64
+	// Access limits the requests, and names the hosts of the server and the origins of web pages that may call. New sets
+	// Expose.
+	Access access.Options
 	// KeepAlive is the time after which a silent stream sends a comment. Negative: never. Defaults to 15 seconds.
 	KeepAlive time.Duration
-	// BodyTimeout bounds the time in which a request's body must arrive. Defaults to one minute.
-	BodyTimeout time.Duration
-	// WriteTimeout bounds the time in which a client must accept one piece of a response. Slower clients are
-	// disconnected. Defaults to 30 seconds.
-	WriteTimeout time.Duration
 	// Logger receives errors and refusals; nil logs nothing.
 	Logger *slog.Logger
 }
@@ -93,8 +80,8 @@ func New(f Front) (http.Handler, error) {
 	if f.Logger == nil {
 		f.Logger = slog.New(slog.DiscardHandler)
 	}
-	guard, err := access.New(access.Options{Hosts: f.Hosts, Origins: f.Origins, MaxBody: f.MaxBody, BodyTimeout: f.BodyTimeout, WriteTimeout: f.WriteTimeout,
-		Expose: []string{"A2A-Extensions", "WWW-Authenticate", "Retry-After", "ETag", "Last-Modified"}})
+	f.Access.Expose = []string{"A2A-Extensions", "WWW-Authenticate", "Retry-After", "ETag", "Last-Modified"}
+	guard, err := access.New(f.Access)
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func TestAnswersHaveTheTypeThatTheClientWants(t *testing.T) {
 }
 
 func TestBodiesAreBounded(t *testing.T) {
-	server := serveFront(t, Front{MaxBody: 1000})
+	server := serveFront(t, Front{Access: access.Options{MaxBody: 1000}})
 	large := `{"x":"` + strings.Repeat("x", 2000) + `"}`
 	got := call(t, "POST", server.URL+"/message:send", large)
 	require.Equal(t, 413, got.status)
@@ -195,7 +195,7 @@ func TestBodiesAreBounded(t *testing.T) {
 }
 
 func TestABodyThatTrickles(t *testing.T) {
-	server := serveFront(t, Front{BodyTimeout: 30 * time.Millisecond})
+	server := serveFront(t, Front{Access: access.Options{BodyTimeout: 30 * time.Millisecond}})
 	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))
 	defer conn.Close()
 	_, err := fmt.Fprint(conn, "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
@@ -208,7 +208,7 @@ func TestABodyThatTrickles(t *testing.T) {
 // The deadline of the body must not end an answer that takes longer.
 func TestAnAnswerMayTakeLongerThanTheBody(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, Front{Handler: handler, BodyTimeout: 200 * time.Millisecond})
+	server := serveFront(t, Front{Handler: handler, Access: access.Options{BodyTimeout: 200 * time.Millisecond}})
 	handler.events = slowEvents(5, 60*time.Millisecond)
 	got := call(t, "POST", server.URL+"/message:stream", hello)
 	require.Equal(t, 5, strings.Count(got.body, "data: "), got.body)

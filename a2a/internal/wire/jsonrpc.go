@@ -87,7 +87,11 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	if err != nil {
 		return err
 	}
-	version, err := negotiate(x.r, x.query, x.f.Legacy != nil)
+	supported := []string{version10}
+	if x.f.Legacy != nil { // the specification requires 0.3 for a request that names no version
+		supported = []string{version03, version10}
+	}
+	version, err := Negotiate(x.versions(), supported...)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,17 @@
 package wire
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"reflect"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/a2a/internal/sdkjson"
 	"github.com/agentarbor/arbor/internal/visible"
 )
@@ -24,32 +26,52 @@ type operation struct {
 	stream func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
 }
 
-// decode decodes the parameters, and sets the fields from the path with bind.
-func decode[P any](x *exchange, doc []byte, bind func(x *exchange, p *P) error) (*P, error) {
+// decode decodes the parameters, and sets the fields that are in the path.
+func decode[P any](x *exchange, doc []byte) (*P, error) {
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
 		// The error of encoding/json would mention Go types, and does not occur for a document that fit has rewritten.
 		return nil, sdkjson.Wrong("", "the parameters do not match the operation")
 	}
-	return req, bind(x, req)
+	return req, x.bind(req)
 }
 
-// bind sets a field to the value from the path. It returns an error if the body has another value.
-func bind[S ~string](field string, value *S, path string) error {
-	if path == "" {
-		return nil
+// bind sets the tenant, the task and the push configuration of a request to those of the path. It returns an error if
+// the body has others. It notes the task of the request.
+func (x *exchange) bind(req any) error {
+	v := reflect.ValueOf(req).Elem()
+	for i := range v.NumField() {
+		value, path := v.Field(i), ""
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		isTask := value.Type() == reflect.TypeFor[sdk.TaskID]()
+		switch {
+		case isTask:
+			path = x.route.task
+		case name == "tenant":
+			path = x.tenant
+		case name == "id":
+			path = x.route.config
+		}
+		if path != "" {
+			if own := value.String(); own != "" && own != path {
+				return sdkjson.Wrong(name, fmt.Sprintf("is %q in the body, but %q in the path of the URL", visible.Cut(own, 64), visible.Cut(path, 64)))
+			}
+			value.SetString(path)
+		}
+		if isTask {
+			x.task = sdk.TaskID(value.String())
+		}
 	}
-	if *value != "" && string(*value) != path {
-		return sdkjson.Wrong(field, fmt.Sprintf("is %q in the body, but %q in the path of the URL", visible.Cut(string(*value), 64), visible.Cut(path, 64)))
+	if send, ok := req.(*sdk.SendMessageRequest); ok && send.Message != nil {
+		x.task = send.Message.TaskID
 	}
-	*value = S(path)
 	return nil
 }
 
 // unary returns an operation with a single result.
-func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
+func unary[P, R any](do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
 	return &operation{shape: sdkjson.Of[P](), unary: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
-		req, err := decode(x, doc, bind)
+		req, err := decode[P](x, doc)
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +80,9 @@ func unary[P, R any](bind func(x *exchange, p *P) error, do func(h a2asrv.Reques
 }
 
 // streaming returns an operation with a stream of events.
-func streaming[P any](bind func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
+func streaming[P any](do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
 	return &operation{shape: sdkjson.Of[P](), stream: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
-		req, err := decode(x, doc, bind)
+		req, err := decode[P](x, doc)
 		if err != nil {
 			return nil, err
 		}
@@ -68,61 +90,30 @@ func streaming[P any](bind func(x *exchange, p *P) error, do func(h a2asrv.Reque
 	}}
 }
 
-func bindSend(x *exchange, p *sdk.SendMessageRequest) error {
-	if p.Message != nil {
-		x.task = p.Message.TaskID
-	}
-	return bind("tenant", &p.Tenant, x.tenant)
-}
-
-func bindTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
-	err := cmp.Or(bind("tenant", tenant, x.tenant), bind(field, id, x.route.task))
-	x.task = *id
-	return err
-}
-
 // operations are the protocol's operations by their names in JSON-RPC (A2A 1.0, section 5.3).
 var operations = map[string]*operation{
-	"SendMessage": unary(bindSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
+	"SendMessage": unary(func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
 		result, err := h.SendMessage(ctx, p)
 		return sdk.StreamResponse{Event: result}, err
 	}),
-	"SendStreamingMessage": streaming(bindSend, a2asrv.RequestHandler.SendStreamingMessage),
-	"GetTask": unary(func(x *exchange, p *sdk.GetTaskRequest) error {
-		return bindTask(x, &p.Tenant, "id", &p.ID)
-	}, a2asrv.RequestHandler.GetTask),
-	"ListTasks": unary(func(x *exchange, p *sdk.ListTasksRequest) error {
-		return bind("tenant", &p.Tenant, x.tenant)
-	}, a2asrv.RequestHandler.ListTasks),
-	"CancelTask": unary(func(x *exchange, p *sdk.CancelTaskRequest) error {
-		return bindTask(x, &p.Tenant, "id", &p.ID)
-	}, a2asrv.RequestHandler.CancelTask),
-	"SubscribeToTask": streaming(func(x *exchange, p *sdk.SubscribeToTaskRequest) error {
-		return bindTask(x, &p.Tenant, "id", &p.ID)
-	}, a2asrv.RequestHandler.SubscribeToTask),
-	"CreateTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.PushConfig) error {
-		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
-	}, a2asrv.RequestHandler.CreateTaskPushConfig),
-	"GetTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
-		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.route.config))
-	}, a2asrv.RequestHandler.GetTaskPushConfig),
-	"ListTaskPushNotificationConfigs": unary(func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
-		return bindTask(x, &p.Tenant, "taskId", &p.TaskID)
-	}, a2asrv.RequestHandler.ListTaskPushConfigs),
-	"DeleteTaskPushNotificationConfig": unary(func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
-		return cmp.Or(bindTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.route.config))
-	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
+	"SendStreamingMessage":             streaming(a2asrv.RequestHandler.SendStreamingMessage),
+	"GetTask":                          unary(a2asrv.RequestHandler.GetTask),
+	"ListTasks":                        unary(a2asrv.RequestHandler.ListTasks),
+	"CancelTask":                       unary(a2asrv.RequestHandler.CancelTask),
+	"SubscribeToTask":                  streaming(a2asrv.RequestHandler.SubscribeToTask),
+	"CreateTaskPushNotificationConfig": unary(a2asrv.RequestHandler.CreateTaskPushConfig),
+	"GetTaskPushNotificationConfig":    unary(a2asrv.RequestHandler.GetTaskPushConfig),
+	"ListTaskPushNotificationConfigs":  unary(a2asrv.RequestHandler.ListTaskPushConfigs),
+	"DeleteTaskPushNotificationConfig": unary(func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
 		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
 	}),
-	"GetExtendedAgentCard": unary(func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
-		return bind("tenant", &p.Tenant, x.tenant)
-	}, a2asrv.RequestHandler.GetExtendedAgentCard),
+	"GetExtendedAgentCard": unary(a2asrv.RequestHandler.GetExtendedAgentCard),
 }
 
 // encode encodes a result.
 func (x *exchange) encode(result any) ([]byte, error) {
-	if card, ok := result.(*sdk.AgentCard); ok && x.f.EncodeCard != nil {
-		return x.f.EncodeCard(card)
+	if card, ok := result.(*sdk.AgentCard); ok {
+		return cardjson.Marshal(card)
 	}
 	return json.Marshal(result)
 }

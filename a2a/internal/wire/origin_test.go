@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/testing/must"
+	"github.com/agentarbor/arbor/server/access"
 )
 
 func TestHostsOnLoopback(t *testing.T) {
-	server := serveFront(t, Front{Hosts: []string{"Agent.example.com"}})
+	server := serveFront(t, Front{Access: access.Options{Hosts: []string{"Agent.example.com"}}})
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	for host, ok := range map[string]bool{
@@ -37,7 +38,7 @@ func TestHostsOnLoopback(t *testing.T) {
 
 // Elsewhere a name matters only where a browser may have been led astray.
 func TestHostsElsewhere(t *testing.T) {
-	h := must.Get(New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}}))
+	h := must.Get(New(Front{Handler: NewChecks(&stub{}, nil, nil, nil, nil, nil), Access: access.Options{Hosts: []string{"agent.example.com"}}, Card: func(http.ResponseWriter, *http.Request, string) {}}))
 	status := func(host string, headers ...string) int {
 		r := httptest.NewRequest("GET", "/tasks/t", nil)
 		r.Host = host
@@ -87,7 +88,7 @@ func TestOrigins(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			handler := &stub{}
-			server := serveFront(t, Front{Handler: handler, Origins: test.allowed})
+			server := serveFront(t, Front{Handler: handler, Access: access.Options{Origins: test.allowed}})
 			for i, h := range test.headers {
 				test.headers[i] = strings.ReplaceAll(h, "SELF", server.Listener.Addr().String())
 			}

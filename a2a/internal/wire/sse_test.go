@@ -300,7 +300,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 					<-ctx.Done()
 				}
 			}
-			f := Front{Handler: handler, WriteTimeout: 500 * time.Millisecond, KeepAlive: time.Millisecond}
+			f := Front{Handler: handler, Access: access.Options{WriteTimeout: 500 * time.Millisecond}, KeepAlive: time.Millisecond}
 			body := rpcBody("SubscribeToTask", `{"id":"t"}`)
 			if binding == "0.3" {
 				f.Legacy, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)

@@ -24,7 +24,7 @@ func legacyName(version, name string) string {
 
 // decodeAlone decodes parameters without a path.
 func decodeAlone[P any](doc []byte) (*P, error) {
-	return decode(nil, doc, func(*exchange, *P) error { return nil })
+	return decode[P](&exchange{}, doc)
 }
 
 // testCompat stands for the binding of version 0.3. Its parameters are those of 1.0; only the names of some operations
