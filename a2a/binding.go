@@ -202,7 +202,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	}
 	// Calls in progress hold the client, and nothing signals the last one.
 	runtime.AddCleanup(client, func(t a2aclient.Transport) { go func() { _ = t.Destroy() }() }, transport)
-	return &peer{client: client, card: card, endpoint: endpoint}, nil
+	return &peer{client, endpoint}, nil
 }
 
 // environment returns the Environment of a binding for an interface.

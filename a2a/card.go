@@ -29,11 +29,10 @@ const (
 // maxCard bounds an agent card in bytes.
 const maxCard = 1 << 20
 
-// peer is a client and the card that it was created from.
+// peer is a client for an interface of a card.
 type peer struct {
 	client   Client
-	card     *sdk.AgentCard // nil if there is none
-	endpoint string         // without query and credentials, for errors and events
+	endpoint string // without query and credentials, for errors and events
 }
 
 // cards fetches the card once for all concurrent callers and keeps it for its lifetime. It does not keep errors.

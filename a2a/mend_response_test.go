@@ -67,6 +67,8 @@ func TestLenient(t *testing.T) {
 	require.Equal(t, ": an event of an unknown kind\n\ndata: {}\n\n", read(t, "text/event-stream", "data: {\"hologramUpdate\":{\"x\":1}}\n\ndata:{}"))
 	require.Equal(t, "data: {\ndata: }\n\n", read(t, "text/event-stream", "data: {\ndata: }\n\n"), "an event of several lines")
 	require.Equal(t, "<html>", read(t, "text/html", "<html>"))
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":"","error":{"code":-32001,"message":"no"}}`,
+		read(t, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"no","data":{"reason":"x"}}}`), "an id and error data in another form")
 }
 
 // What follows a failure is not read.

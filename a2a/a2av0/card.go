@@ -16,18 +16,22 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// parseCard parses a card of A2A 0.3 (section 5.5 of its specification) without its security schemes, which the remote
-// agent does not use, so that none has to be valid. It returns an error if the document is not a card of 0.3.
+// parseCard parses the fields that the remote agent uses of a card of A2A 0.3 (section 5.5 of its specification), so that
+// the others need not be valid. It returns an error if the document is not a card of 0.3.
 func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	var old struct {
-		ProtocolVersion      string `json:"protocolVersion"`
-		URL                  string `json:"url"`
-		PreferredTransport   string `json:"preferredTransport"`
+		Name                 string                `json:"name"`
+		Description          string                `json:"description"`
+		Capabilities         sdk.AgentCapabilities `json:"capabilities"`
+		Extended             bool                  `json:"supportsAuthenticatedExtendedCard"`
+		ProtocolVersion      string                `json:"protocolVersion"`
+		URL                  string                `json:"url"`
+		PreferredTransport   string                `json:"preferredTransport"`
 		AdditionalInterfaces []struct {
 			URL       string `json:"url"`
 			Transport string `json:"transport"`
 		} `json:"additionalInterfaces"`
-		SupportedInterfaces any `json:"supportedInterfaces"` // in cards of 1.0
+		SupportedInterfaces json.RawMessage `json:"supportedInterfaces"` // in cards of 1.0
 	}
 	if err := json.Unmarshal(doc, &old); err != nil {
 		return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
@@ -39,11 +43,9 @@ func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	if old.URL == "" || !strings.HasPrefix(old.ProtocolVersion, "0.3") && !strings.HasPrefix(old.ProtocolVersion, "0.2") {
 		return nil, errors.New("the document is not an A2A 0.3 card: url is missing, or protocolVersion is not 0.2 or 0.3")
 	}
-	card, err := parseWithoutSecurity(doc)
-	if err != nil {
-		return nil, fmt.Errorf("cannot parse the A2A 0.3 card: %w", err)
-	}
-	if list, _ := old.SupportedInterfaces.([]any); len(card.SupportedInterfaces) > 0 && len(list) > 0 {
+	old.Capabilities.ExtendedAgentCard = old.Capabilities.ExtendedAgentCard || old.Extended
+	card := &sdk.AgentCard{Name: old.Name, Description: old.Description, Capabilities: old.Capabilities}
+	if json.Unmarshal(old.SupportedInterfaces, &card.SupportedInterfaces) == nil && len(card.SupportedInterfaces) > 0 {
 		return card, nil
 	}
 	card.SupportedInterfaces = nil
@@ -61,30 +63,6 @@ func parseCard(doc []byte) (*sdk.AgentCard, error) {
 		add(i.URL, i.Transport)
 	}
 	return card, nil
-}
-
-func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
-	var card map[string]any
-	if err := json.Unmarshal(doc, &card); err != nil {
-		return nil, err
-	}
-	without := func(m map[string]any) {
-		for _, name := range []string{"securitySchemes", "security", "securityRequirements"} {
-			delete(m, name)
-		}
-	}
-	without(card)
-	skills, _ := card["skills"].([]any)
-	for _, s := range skills {
-		if skill, ok := s.(map[string]any); ok {
-			without(skill)
-		}
-	}
-	doc, err := json.Marshal(card)
-	if err != nil {
-		return nil, err
-	}
-	return compat.NewAgentCardParser()(doc)
 }
 
 // encodeCard encodes a card for clients of both A2A 1.0 and 0.3: the card of 1.0, and what the SDK's card for both has in

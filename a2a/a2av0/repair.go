@@ -1,7 +1,6 @@
 package a2av0
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -13,41 +12,24 @@ import (
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// repair rewrites a JSON-RPC answer so that the SDK can parse it. The SDK expects error data in a form of its own,
-// although 0.3 allows any, and ids as strings, and rejects a whole answer for one part or time that it cannot parse. It
-// returns any other answer unchanged, and nil for an event of an unknown kind.
-func repair(data []byte) []byte {
-	var answer map[string]json.RawMessage
-	if json.Unmarshal(data, &answer) != nil {
-		return data
+// repair rewrites an answer of JSON-RPC so that the SDK can parse it. The SDK rejects a whole answer for one part or time
+// that it cannot parse. It returns any other answer unchanged, and nil for an event of an unknown kind.
+func repair(data []byte) []byte { return sdkjson.MendResponse(data, repairResult) }
+
+func repairResult(result []byte) []byte {
+	if _, err := old.UnmarshalEventJSON(result); err == nil { // most answers are valid
+		return result
 	}
-	changed := false
-	if id := bytes.TrimSpace(answer["id"]); len(id) > 0 && id[0] != '"' {
-		answer["id"], changed = json.RawMessage(`""`), true
+	var event struct{ Kind string }
+	_ = json.Unmarshal(result, &event)
+	if event.Kind != "" && !slices.Contains([]string{"task", "message", "status-update", "artifact-update"}, event.Kind) {
+		return nil
 	}
-	var failure map[string]json.RawMessage
-	if raw, ok := answer["error"]; ok && json.Unmarshal(raw, &failure) == nil && failure["data"] != nil {
-		delete(failure, "data")
-		answer["error"], _ = json.Marshal(failure)
-		changed = true
+	var v any
+	if plainjson.Unmarshal(result, &v) == nil && dropUnreadable(v) {
+		result, _ = json.Marshal(v)
 	}
-	if _, err := old.UnmarshalEventJSON(answer["result"]); err != nil { // most answers are valid
-		var event struct{ Kind string }
-		_ = json.Unmarshal(answer["result"], &event)
-		if event.Kind != "" && !slices.Contains([]string{"task", "message", "status-update", "artifact-update"}, event.Kind) {
-			return nil
-		}
-		var result any
-		if plainjson.Unmarshal(answer["result"], &result) == nil && dropUnreadable(result) {
-			answer["result"], _ = json.Marshal(result)
-			changed = true
-		}
-	}
-	if !changed {
-		return data
-	}
-	data, _ = json.Marshal(answer) // raw messages that were valid before
-	return data
+	return result
 }
 
 // repairREST rewrites an answer of HTTP+JSON so that the SDK can parse it.

@@ -6,45 +6,61 @@ import (
 	"slices"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/errordetails"
 
 	"github.com/agentarbor/arbor/internal/plainjson"
 )
 
-// envelope is a response of JSON-RPC. In HTTP+JSON the whole body is what Result is here.
-type envelope struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id,omitempty"`
-	Result  json.RawMessage `json:"result,omitempty"`
-	Error   json.RawMessage `json:"error,omitempty"`
-}
-
 // MendAnswer rewrites an answer with an event or a task so that the SDK can parse it. The SDK rejects a whole stream for
 // one part of an unknown kind, one invalid time or one event of a new kind. MendAnswer omits what the SDK cannot parse,
-// because peers may be newer, older or less strict than it, and replaces an unknown part by a note. It returns its argument
-// if nothing needs to change or the answer cannot be mended, and nil for an event of an unknown kind.
+// because peers may be newer, older or less strict than it, and replaces an unknown part by a note. It returns its
+// argument if nothing needs to change or the answer cannot be mended, and nil for an event of an unknown kind.
 func MendAnswer(answer []byte, event, task *Shape) []byte {
-	var e envelope
-	if json.Unmarshal(answer, &e) != nil {
-		return answer
+	return MendResponse(answer, func(payload []byte) []byte { return mendPayload(payload, event, task) })
+}
+
+// response is a response of JSON-RPC. In HTTP+JSON the whole body is what Result is here.
+type response struct {
+	Error   json.RawMessage `json:"error,omitempty"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	JSONRPC json.RawMessage `json:"jsonrpc,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+}
+
+// MendResponse rewrites a response of JSON-RPC so that the SDK can parse it: with an id that is a string, without error
+// data in a form that the SDK does not know, and with the result that mend returns. If mend returns nil, so does
+// MendResponse.
+func MendResponse(data []byte, mend func(result []byte) []byte) []byte {
+	var r response
+	if json.Unmarshal(data, &r) != nil {
+		return data
 	}
-	if e.JSONRPC == "" {
-		return mendPayload(answer, event, task)
+	if r.JSONRPC == nil && r.Result == nil {
+		return mend(data)
 	}
-	if e.Result == nil { // an error response
-		return answer
+	changed := false
+	if len(r.ID) > 0 && r.ID[0] != '"' {
+		r.ID, changed = json.RawMessage(`""`), true
 	}
-	mended := mendPayload(e.Result, event, task)
-	if mended == nil {
-		return nil
+	var failure map[string]json.RawMessage
+	if r.Error != nil && json.Unmarshal(r.Error, &failure) == nil && failure["data"] != nil && json.Unmarshal(failure["data"], new([]*errordetails.Typed)) != nil {
+		delete(failure, "data")
+		r.Error, _ = json.Marshal(failure) // raw messages that were valid before
+		changed = true
 	}
-	if bytes.Equal(mended, e.Result) {
-		return answer
+	if r.Result != nil {
+		mended := mend(r.Result)
+		if mended == nil {
+			return nil
+		}
+		changed = changed || !bytes.Equal(mended, r.Result)
+		r.Result = mended
 	}
-	e.Result = mended
-	if whole, err := json.Marshal(e); err == nil {
-		return whole
+	if !changed {
+		return data
 	}
-	return answer
+	data, _ = json.Marshal(r) // JSON, all of it
+	return data
 }
 
 // mendPayload mends an event or a task.
