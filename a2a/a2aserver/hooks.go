@@ -148,12 +148,12 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 }
 
 // pushPrevious posts to the webhooks of the session's previous task that the task is over, if it waited for an answer.
-// No other code follows that task.
-func (s *served) pushPrevious(ctx context.Context, key session.Key) {
+// No other code follows that task. The log ended at a position when the next task began.
+func (s *served) pushPrevious(ctx context.Context, key session.Key, at int64) {
 	if s.hooks == nil || !s.hooks.Has(s.tenant, key.User) {
 		return
 	}
-	marks, err := s.lastStates(ctx, key, 2)
+	_, marks, err := s.since(ctx, key, at)
 	if err != nil {
 		s.logger.Warn("the previous task cannot be found, so its webhooks are not notified of its end", "session", key.String(), "error", err)
 	} else if len(marks) > 1 {

@@ -45,12 +45,6 @@ type ledger struct {
 	errorLogged bool        // an error about this session was logged
 }
 
-// lastStates returns the marks of a session's last n tasks, oldest first.
-func (s *served) lastStates(ctx context.Context, key session.Key, n int) (last []mark, err error) {
-	err = s.withLedger(ctx, session.Info{Key: key}, func(l *ledger) { last = slices.Clone(l.marks[max(0, len(l.marks)-n):]) })
-	return last, err
-}
-
 // since returns the end of a session's log, the marks of the tasks that began after a position, and the mark of the
 // task before them. If the position is negative, it returns only the mark of the last task.
 func (s *served) since(ctx context.Context, key session.Key, position int64) (end int64, marks []mark, err error) {

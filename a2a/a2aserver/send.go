@@ -130,7 +130,7 @@ func (s *served) sendOnce(ctx context.Context, key session.Key, m *sdk.Message, 
 	}
 	f, err := s.begin(ctx, key, at, msg, from, "", extended)
 	if err == nil && m.ContextID != "" {
-		s.pushPrevious(ctx, key)
+		s.pushPrevious(ctx, key, at)
 	}
 	return f, err
 }
