@@ -47,7 +47,7 @@ func newArbor(t *testing.T, root agent.Agent, grpcOpts []grpc.ServerOption, opts
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	s := must.Get(a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...))
-	server := must.Get(a2agrpc.NewServer(s, grpcOpts...))
+	server := must.Get(a2agrpc.NewServer(s, nil, grpcOpts...))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		require.NoError(t, s.Close(context.Background()))
@@ -278,10 +278,10 @@ func TestInterfaceIsAnAddress(t *testing.T) {
 }
 
 func TestNewServer(t *testing.T) {
-	require.Error(t, must.Err(a2agrpc.NewServer(nil)))
+	require.Error(t, must.Err(a2agrpc.NewServer(nil, nil)))
 	_, root := newSlow(t)
 	s := must.Get(a2aserver.New(root, sessiontest.Memory(t)))
-	require.Error(t, must.Err(a2agrpc.NewServer(s, nil)))
+	require.Error(t, must.Err(a2agrpc.NewServer(s, nil, nil)))
 	other := grpc.NewServer()
 	a2agrpc.Register(other, s, nil)
 	require.Contains(t, other.GetServiceInfo(), "lf.a2a.v1.A2AService")

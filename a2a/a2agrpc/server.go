@@ -3,6 +3,7 @@ package a2agrpc
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -21,38 +22,22 @@ const (
 	minPing = 20 * time.Second
 )
 
-type logTo struct {
-	grpc.EmptyServerOption
-	logger *slog.Logger
-}
-
-// WithLogger sets the logger of [NewServer] for panics and for errors that are not sent to clients.
-func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
-
 // NewServer returns a gRPC server for s with limits: on messages ([access.MaxBody]), on open calls of one connection
 // (1,024), on metadata (64 KiB), on the time of a handshake (20 s) and on pings (one in 20 s). The server detects dead
 // clients and closes connections that are idle for 15 minutes. Its Stop waits for the handlers of the calls that it
 // ends. The options are applied last. Without grpc.Creds, connections are not encrypted, which section 7.1 of A2A 1.0
 // requires between machines. For client certificates, grpc.Creds must verify them.
 //
-// The caller serves and stops the server. GracefulStop waits for open streams; close s first to end them.
-func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, error) {
+// The logger receives panics and the errors that clients do not; nil logs nothing. The caller serves and stops the
+// server. GracefulStop waits for open streams; close s first to end them.
+func NewServer(s *a2aserver.Server, logger *slog.Logger, opts ...grpc.ServerOption) (*grpc.Server, error) {
 	if s == nil {
 		return nil, errors.New("a2agrpc: the server is nil")
 	}
-	var logger *slog.Logger
-	all := limits()
-	for _, o := range opts {
-		switch o := o.(type) {
-		case nil:
-			return nil, errors.New("a2agrpc: an option is nil")
-		case logTo:
-			logger = o.logger
-		default:
-			all = append(all, o)
-		}
+	if slices.Contains(opts, nil) {
+		return nil, errors.New("a2agrpc: an option is nil")
 	}
-	server := grpc.NewServer(all...)
+	server := grpc.NewServer(append(limits(), opts...)...)
 	Register(server, s, logger)
 	return server, nil
 }

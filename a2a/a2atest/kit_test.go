@@ -29,7 +29,7 @@ func serveKit(t *testing.T, opts ...a2aserver.Option) (url, grpcAddress string) 
 		a2aserver.WithDirectAnswers(kitDirect), a2aserver.WithInterface(a2agrpc.Interface("http://"+grpcAddress)))...))
 	overHTTP := httptest.NewServer(server)
 	t.Cleanup(overHTTP.Close)
-	overGRPC := must.Get(a2agrpc.NewServer(server))
+	overGRPC := must.Get(a2agrpc.NewServer(server, nil))
 	go func() { _ = overGRPC.Serve(listener) }()
 	t.Cleanup(overGRPC.Stop)
 	return overHTTP.URL, grpcAddress

@@ -55,5 +55,5 @@ func mcpServer(r *runner.Runner, user string, approver tools.By, who access.Opti
 }
 
 func grpcServer(s *a2aserver.Server, maxBody int, logger *slog.Logger) (cli.GRPCServer, error) {
-	return a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(maxBody))
+	return a2agrpc.NewServer(s, logger, grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(maxBody))
 }

@@ -1,15 +1,15 @@
 package push
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/outbound"
 )
 
 // tokenHeader contains the token of a config. With it, the receiver recognizes notifications that it asked for.
@@ -29,8 +29,8 @@ func (p *Sender) work(w *webhook) {
 		}
 		if err != nil {
 			w.lost()
-			p.log.Warn("a push notification could not be delivered", "task", w.task.Task, "config", w.id,
-				"host", hostOf(r.Config.URL), "error", err)
+			host, _ := outbound.Host(r.Config.URL, true)
+			p.log.Warn("a push notification could not be delivered", "task", w.task.Task, "config", w.id, "host", host, "error", err)
 		}
 		if endsTask(e) {
 			p.ended(w)
@@ -70,12 +70,4 @@ func (p *Sender) encode(v sdk.ProtocolVersion, e sdk.Event) (body []byte, conten
 	}
 	body, err = json.Marshal(sdk.StreamResponse{Event: e})
 	return body, "application/a2a+json", err
-}
-
-func hostOf(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return ""
-	}
-	return cmp.Or(u.Hostname(), "?")
 }

@@ -48,7 +48,7 @@ func serveFrom(t *testing.T, store session.Store, root agent.Agent, opts ...a2as
 	server := must.Get(a2aserver.New(root, store, opts...))
 	front.Config.Handler = server
 	front.Start()
-	remote := must.Get(a2agrpc.NewServer(server))
+	remote := must.Get(a2agrpc.NewServer(server, nil))
 	over := make(chan error, 1)
 	go func() { over <- remote.Serve(binary) }()
 	t.Cleanup(func() {

@@ -54,7 +54,7 @@ func (p place) put(t testing.TB, a agent.Agent, opts ...a2a.Option) *desk {
 	lis := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	d.server = must.Get(a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)), a2aserver.WithInterface(a2agrpc.Interface("http://"+lis.Addr().String()))))
 	d.front = httptest.NewServer(d.server)
-	d.grpc = must.Get(a2agrpc.NewServer(d.server))
+	d.grpc = must.Get(a2agrpc.NewServer(d.server, nil))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = d.grpc.Serve(lis) })
 	t.Cleanup(func() {
