@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/agentarbor/arbor/a2a/internal/wire"
 )
 
 // target is the address of a gRPC server from a card.
@@ -34,7 +32,7 @@ func parseTarget(raw string, plain bool) (target, error) {
 		}
 	}
 	u, err := url.Parse("grpc://" + rest)
-	if err != nil || !wire.IsHost(u.Hostname()) || !found && u.Path != "" {
+	if err != nil || !isHost(u.Hostname()) || !found && u.Path != "" {
 		// A parse error's text would repeat the address with its credentials.
 		return target{}, errNoAddress
 	}
@@ -77,6 +75,17 @@ func bareAddress(raw string) string {
 		port = u.Port()
 	}
 	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// isHost reports whether a name is an IP address or contains only characters of host names.
+func isHost(name string) bool {
+	if net.ParseIP(name) != nil {
+		return true
+	}
+	odd := strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+	})
+	return name != "" && !odd
 }
 
 func loopback(host string) bool {

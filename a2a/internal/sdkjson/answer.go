@@ -42,11 +42,13 @@ func MendResponse(data []byte, mend func(result []byte) []byte) []byte {
 	if len(r.ID) > 0 && r.ID[0] != '"' {
 		r.ID, changed = json.RawMessage(`""`), true
 	}
-	var failure map[string]json.RawMessage
-	if r.Error != nil && json.Unmarshal(r.Error, &failure) == nil && failure["data"] != nil && json.Unmarshal(failure["data"], new([]*errordetails.Typed)) != nil {
-		delete(failure, "data")
-		r.Error, _ = json.Marshal(failure) // raw messages that were valid before
-		changed = true
+	if r.Error != nil {
+		var failure map[string]json.RawMessage
+		if json.Unmarshal(r.Error, &failure) == nil && failure["data"] != nil && json.Unmarshal(failure["data"], new([]*errordetails.Typed)) != nil {
+			delete(failure, "data")
+			r.Error, _ = json.Marshal(failure) // raw messages that were valid before
+			changed = true
+		}
 	}
 	if r.Result != nil {
 		mended := mend(r.Result)
