@@ -38,7 +38,7 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 	}
 	if old == nil && len(own) >= p.opts.perCaller { // then delete configs of finished tasks before they expire
 		for w := range own {
-			if !w.current().Ended.IsZero() && !slices.Contains(dropped, w) {
+			if !w.open() && !slices.Contains(dropped, w) {
 				dropped = append(dropped, w)
 			}
 		}
@@ -61,10 +61,15 @@ func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err
 	return dropped, old, nil
 }
 
-func (p *Sender) find(t Task, id string) *webhook {
+// hooks returns the configs of a task, oldest first. Changes replace the slice, so it may be read without the lock.
+func (p *Sender) hooks(t Task) []*webhook {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for _, w := range p.tasks[t] {
+	return p.tasks[t]
+}
+
+func (p *Sender) find(t Task, id string) *webhook {
+	for _, w := range p.hooks(t) {
 		if w.id != id {
 			continue
 		}

@@ -218,12 +218,9 @@ func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string)
 	if err != nil {
 		return nil, err
 	}
-	p.mu.RLock()
-	hooks := slices.Clone(p.tasks[t])
-	p.mu.RUnlock()
 	res := &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}
 	last := after
-	for _, w := range hooks { // oldest first
+	for _, w := range p.hooks(t) {
 		r := w.current()
 		if r.compare(after) <= 0 {
 			continue
@@ -257,10 +254,7 @@ func (p *Sender) Delete(ctx context.Context, t Task, id string) error {
 
 // Drop deletes all configs of a task that no longer exists, because no client can delete them.
 func (p *Sender) Drop(ctx context.Context, t Task) error {
-	p.mu.RLock()
-	hooks := slices.Clone(p.tasks[t])
-	p.mu.RUnlock()
-	for _, w := range hooks {
+	for _, w := range p.hooks(t) {
 		if err := p.Delete(ctx, t, w.id); err != nil {
 			return err
 		}
@@ -270,9 +264,7 @@ func (p *Sender) Drop(ctx context.Context, t Task) error {
 
 // Follows reports whether a webhook still expects updates of the task. It is a cheap lookup in a map.
 func (p *Sender) Follows(t Task) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return slices.ContainsFunc(p.tasks[t], (*webhook).open)
+	return slices.ContainsFunc(p.hooks(t), (*webhook).open)
 }
 
 // Has reports whether a caller has any configs.

@@ -43,9 +43,7 @@ func (w *webhook) current() Record {
 
 // open reports whether the webhook still expects the end of its task.
 func (w *webhook) open() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.record.Ended.IsZero()
+	return w.current().Ended.IsZero()
 }
 
 func (w *webhook) replace(r Record) {

@@ -50,10 +50,11 @@ func (r Record) GoString() string { return r.String() }
 func (r Record) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // recordKey identifies a record in a store.
-type recordKey struct{ tenant, caller, task, id string }
-
-func (r Record) key() recordKey {
-	return recordKey{r.Tenant, r.Caller, string(r.Config.TaskID), r.Config.ID}
+type recordKey struct {
+	Task
+	id string
 }
+
+func (r Record) key() recordKey { return recordKey{r.task(), r.Config.ID} }
 
 func (r Record) task() Task { return Task{r.Tenant, r.Caller, r.Config.TaskID} }
