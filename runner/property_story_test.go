@@ -274,7 +274,7 @@ var mustHappen = []string{
 	"a person wanted", "the turn given up", "a word of the desk taken in", "a word of the desk that comes again",
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"a conversation around an inner scope", "a snapshot read", "a snapshot read: router", "a snapshot read: desk",
-	"a snapshot read: remote",
+	"a snapshot read: conversation",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"a turn begun twice", "adopted", "a step of an earlier turn", "left alone", "a server that gives a turn back", "a step that was done before", "an error of a model that is not stored",
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "store fails", "busy", "peek",
