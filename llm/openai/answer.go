@@ -138,6 +138,7 @@ func (a *attempt) readChoice(c *choice, whole bool) {
 	r := &a.reading
 	delta, message := &c.Delta, &c.Message
 	delta.ToolCalls, message.ToolCalls = delta.toolCalls(), message.toolCalls()
+	c.FinishReason = cmp.Or(c.FinishReason, c.CamelReason)
 	if delta.text() == "" && message.text() == "" {
 		delta.Content.pieceText = c.Text
 	}

@@ -54,6 +54,7 @@ type (
 		Usage        json.RawMessage `json:"usage"` // Kimi
 		LogProbs     json.RawMessage `json:"logprobs"`
 		FinishReason reasonField     `json:"finish_reason"`
+		CamelReason  reasonField     `json:"finishReason"`         // gateways that convert names
 		NativeReason flexText        `json:"native_finish_reason"` // OpenRouter
 		Error        json.RawMessage `json:"error"`
 	}
@@ -67,6 +68,7 @@ type (
 		Details          json.RawMessage `json:"reasoning_details"`
 		Blocks           json.RawMessage `json:"thinking_blocks"` // LiteLLM
 		ToolCalls        callParts       `json:"tool_calls"`
+		CamelCalls       callParts       `json:"toolCalls"`     // gateways that convert names
 		FunctionCall     *functionOut    `json:"function_call"` // of old servers
 		Error            json.RawMessage `json:"error"`
 	}
@@ -350,10 +352,13 @@ func (o *output) text() string {
 
 // toolCalls returns the calls. Some gateways leave them among the parts of the content, as Claude returns them.
 func (o *output) toolCalls() callParts {
-	if len(o.ToolCalls) == 0 {
-		return o.Content.calls
+	switch {
+	case len(o.ToolCalls) > 0:
+		return o.ToolCalls
+	case len(o.CamelCalls) > 0:
+		return o.CamelCalls
 	}
-	return o.ToolCalls
+	return o.Content.calls
 }
 
 func (o *output) reasoning() string {

@@ -12,6 +12,28 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
+// TestCamelCaseNames: without toolCalls, a call would be an empty answer that looks complete. Without finishReason, an
+// answer that was cut off at its limit would look complete.
+func TestCamelCaseNames(t *testing.T) {
+	const calls = `"toolCalls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]`
+	for _, body := range []string{
+		`{"choices":[{"message":{"content":null,` + calls + `},"finishReason":"toolCalls"}]}`,
+		`data: {"choices":[{"delta":{` + calls + `},"finishReason":null}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{},"finishReason":"tool_calls"}]}` + "\n\n",
+	} {
+		got, err := ask(t, serve(t, bodyOf(body)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, llm.FinishToolCalls, got.Finish)
+		require.Len(t, got.Calls, 1)
+
+		cut := strings.NewReplacer("tool_calls", "length", `"toolCalls"}`, `"length"}`, calls, `"content":"x"`).Replace(body)
+		got, err = ask(t, serve(t, bodyOf(cut)), helloS)
+		require.NoError(t, err)
+		require.Equal(t, llm.FinishLength, got.Finish)
+		require.Equal(t, "x", got.Text)
+	}
+}
+
 func TestFinishReasons(t *testing.T) {
 	call := toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)
 	cases := []struct {
