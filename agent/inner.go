@@ -20,11 +20,11 @@ func (n *Node) Inner(name string) (trees []*Tree) {
 	return trees
 }
 
-// Names returns the names that the log may use for the agents of [Tree.Everyone]. The value of each is the agents' own
+// Names returns the names that the log may use for the agents of [Tree.AllAgents]. The value of each is the agents' own
 // names. The two differ if a graph names an agent by the id of its node.
 func (t *Tree) Names() map[string][]string {
 	names := make(map[string][]string)
-	for a := range t.Everyone() {
+	for a := range t.AllAgents() {
 		called := a.Name()
 		for inner := unwrap(a); inner != nil; inner = unwrap(a) {
 			a = inner
@@ -36,10 +36,10 @@ func (t *Tree) Names() map[string][]string {
 	return names
 }
 
-// Budgets returns the budgets that the agents of [Tree.Everyone] have for themselves, by the agents' own names.
+// Budgets returns the budgets that the agents of [Tree.AllAgents] have for themselves, by the agents' own names.
 func (t *Tree) Budgets() map[string]Budget {
 	budgets := make(map[string]Budget)
-	for a := range t.Everyone() {
+	for a := range t.AllAgents() {
 		own := PropertiesOf(a).Budgets.Own
 		for inner := unwrap(a); inner != nil; inner = unwrap(a) {
 			a = inner
@@ -51,9 +51,9 @@ func (t *Tree) Budgets() map[string]Budget {
 	return budgets
 }
 
-// Everyone yields the agents of the tree, and those that they or their tools run in scopes of their own, as far as
+// AllAgents yields the agents of the tree, and those that they or their tools run in scopes of their own, as far as
 // their [Properties] list them. It yields an agent once for each of its places.
-func (t *Tree) Everyone() iter.Seq[Agent] {
+func (t *Tree) AllAgents() iter.Seq[Agent] {
 	return func(yield func(Agent) bool) {
 		seen := make(map[Agent]bool)
 		var visit func(a Agent) bool

@@ -14,10 +14,10 @@ const Human = "human"
 // Tree is the index of a validated tree of agents: paths, parents, edges and the targets of each agent. It is
 // immutable and safe for concurrent use.
 type Tree struct {
-	nodes  []*Node // in tree order: depth first, children in the given order
-	byName map[string]*Node
-	shares bool
-	ahead  bool // the runner may ask targets of transfers early
+	nodes          []*Node // in tree order: depth first, children in the given order
+	byName         map[string]*Node
+	sharesRequests bool
+	anticipates    bool // the runner may ask targets of transfers early
 }
 
 // Node is an agent at its place in a tree.
@@ -154,15 +154,15 @@ func WithHuman(a Agent) TreeOption {
 
 // WithSharedRequests makes all LLM agents of the tree whose models have the same name send requests that differ only
 // at the end, so that an endpoint computes the rest only once. The property SharedRequests of the root does the same.
-func WithSharedRequests() TreeOption { return func(t *Tree) { t.shares = true } }
+func WithSharedRequests() TreeOption { return func(t *Tree) { t.sharesRequests = true } }
 
 // SharesRequests reports whether LLM agents of the tree share their requests.
-func (t *Tree) SharesRequests() bool { return t.shares || t.Root().Properties.SharedRequests }
+func (t *Tree) SharesRequests() bool { return t.sharesRequests || t.Root().Properties.SharedRequests }
 
 // WithAnticipation hides the reasons of transfers from the targets' models, as [HideReason] does on an edge: a target
 // that is asked early cannot know the reason. Agents that share their requests see the whole call nevertheless, and so
 // does the target of an edge with an input. The property Anticipation of the root does the same.
-func WithAnticipation() TreeOption { return func(t *Tree) { t.ahead = true } }
+func WithAnticipation() TreeOption { return func(t *Tree) { t.anticipates = true } }
 
 // Problem is one problem of a tree.
 type Problem struct {
@@ -212,11 +212,11 @@ func (n *Node) Subtree(opts ...TreeOption) (*Tree, error) {
 // newTree builds the tree below an edge. of is the root's node in the larger tree of which the new one is a part, or
 // nil.
 func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
-	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, of: of, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
+	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, of: of, nodes: make(map[Agent]*Node), ancestors: make(map[Agent]bool)}
 	b.add(edge.To, nil, edge)
 	if of != nil {
 		root := &b.tree.nodes[0].Properties
-		b.tree.shares, b.tree.ahead = of.tree.SharesRequests(), of.tree.ahead
+		b.tree.sharesRequests, b.tree.anticipates = of.tree.SharesRequests(), of.tree.anticipates
 		for up := of.Parent; up != nil; up = up.Parent {
 			root.GlobalInstruction = strings.Trim(up.Properties.GlobalInstruction+"\n\n"+root.GlobalInstruction, "\n")
 		}
@@ -224,9 +224,9 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 	for _, opt := range opts {
 		opt(b.tree)
 	}
-	b.tree.ahead = b.tree.ahead || b.tree.nodes[0].Properties.Anticipation != 0
+	b.tree.anticipates = b.tree.anticipates || b.tree.nodes[0].Properties.Anticipation != 0
 	for _, n := range b.tree.nodes {
-		n.Edge.HideReason = n.Edge.HideReason || b.tree.ahead && n.Edge.Input == nil && !b.tree.SharesRequests()
+		n.Edge.HideReason = n.Edge.HideReason || b.tree.anticipates && n.Edge.Input == nil && !b.tree.SharesRequests()
 		n.findTargets()
 		b.findRoutes(n)
 		b.findGuards(n)
@@ -254,11 +254,11 @@ func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
 }
 
 type treeBuilder struct {
-	tree     *Tree
-	of       *Node // the root's node in the larger tree; nil if there is none
-	place    map[Agent]*Node
-	on       map[Agent]bool // the agents from the root to the current one
-	problems []Problem
+	tree      *Tree
+	of        *Node // the root's node in the larger tree; nil if there is none
+	nodes     map[Agent]*Node
+	ancestors map[Agent]bool // the agents from the root to the current one
+	problems  []Problem
 }
 
 func (b *treeBuilder) problem(agent, path, format string, args ...any) {
@@ -275,11 +275,11 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		b.problem(name, path, "the agent %q has the type %T, whose values cannot be compared: use a pointer", name, a)
 		return
 	}
-	if b.on[a] {
+	if b.ancestors[a] {
 		b.problem(name, path, "the agent %q is its own ancestor: a tree has no cycles", name)
 		return
 	}
-	if first := b.place[a]; first != nil {
+	if first := b.nodes[a]; first != nil {
 		b.problem(name, path, "the agent %q has two parents: it is already at %s", name, first.Path)
 		return
 	}
@@ -298,8 +298,8 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		b.tree.byName[name] = n
 	}
 	b.tree.nodes = append(b.tree.nodes, n)
-	b.place[a] = n
-	b.on[a] = true
+	b.nodes[a] = n
+	b.ancestors[a] = true
 	edges := properties.Edges
 	if edges == nil {
 		edges = EdgesOf(a.SubAgents())
@@ -311,7 +311,7 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		}
 		b.add(e.To, n, e)
 	}
-	b.on[a] = false
+	b.ancestors[a] = false
 }
 
 // elsewhere reports whether a name belongs to an agent of the larger tree that the part does not contain.

@@ -261,7 +261,7 @@ func settings(s llm.Settings) string {
 // request returns what an agent's model would be asked in an empty session.
 func request(t *testing.T, tree *Tree, n *agent.Node) *llm.Request {
 	inv := agent.NewInvocation(agent.InvocationParams{Node: n, Tree: tree.Index(), Session: emptySession{}})
-	_, req, err := n.Agent.(*llmagent.Agent).Asks(t.Context(), inv)
+	_, req, err := n.Agent.(*llmagent.Agent).NextRequest(t.Context(), inv)
 	require.NoError(t, err)
 	return req
 }

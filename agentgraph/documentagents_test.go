@@ -88,7 +88,7 @@ func tool(t *testing.T, name string) tools.Tool {
 func asked(t *testing.T, a agent.Agent) *llm.Request {
 	tree := must.Get(agent.NewTree(a))
 	inv := agent.NewInvocation(agent.InvocationParams{Node: tree.Root(), Tree: tree, Session: noSession{}})
-	_, req, err := a.(*llmagent.Agent).Asks(t.Context(), inv)
+	_, req, err := a.(*llmagent.Agent).NextRequest(t.Context(), inv)
 	require.NoError(t, err)
 	return req
 }

@@ -174,8 +174,9 @@ func (a *Agent) OutputSchema() json.RawMessage {
 // Tools returns the agent's tools without the built-in transfer tool and without those of sets.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
 
-// Decide returns the decision of the agent's rules and of the tool itself about a call of one of its tools with an input.
-// n is the agent's place in the tree. why is the mistake in the rules because of which the tool must not run, or "".
+// Decide returns the decision of the agent's rules and of the tool itself about a call of one of its tools with an
+// input. n is the agent's place in the tree. why is the mistake in the rules because of which the tool must not run, or
+// "".
 func (a *Agent) Decide(ctx context.Context, n *agent.Node, t tools.Tool, input json.RawMessage) (d tools.Decision, why string) {
 	if len(a.sets) > 0 {
 		if refused, _ := a.forbiddenTools(ctx, n, []tools.Tool{t}); len(refused) > 0 {
@@ -233,9 +234,9 @@ func (a *Agent) Transfer(n *agent.Node, c llm.ToolCall) (transfer.Call, bool) {
 	return call, err == nil
 }
 
-// Asks returns the request that the agent would send now, and its model: the agent's own, or the model that decides
-// which agent answers.
-func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
+// NextRequest returns the request that the agent would send now, and its model: the agent's own, or the model that
+// decides which agent answers.
+func (a *Agent) NextRequest(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
 	x := &execution{ctx: ctx, inv: inv}
 	if _, err := x.begin(a); err != nil {
 		return nil, nil, err

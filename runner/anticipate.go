@@ -95,9 +95,9 @@ type answerPart struct {
 	err   error
 }
 
-// asker is implemented by agents that can return their next request without sending it.
-type asker interface {
-	Asks(context.Context, *agent.Invocation) (llm.Model, *llm.Request, error)
+// requester is implemented by agents that can return their next request without sending it.
+type requester interface {
+	NextRequest(context.Context, *agent.Invocation) (llm.Model, *llm.Request, error)
 }
 
 // anticipate starts an anticipation at the first request of a turn, unless limits, budgets or the agent forbid it.
@@ -135,7 +135,7 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 // canAnticipate reports whether n's transfer to the target can be anticipated: the target has a model, and the program
 // has no guard, input, condition, readiness check or view function that would run before its request.
 func canAnticipate(n, to *agent.Node) bool {
-	_, asks := agent.As[asker](to.Agent)
+	_, asks := agent.As[requester](to.Agent)
 	_, readies := agent.As[agent.Readier](to.Agent)
 	chosen, _ := to.Edge.History.(interface{ ByFunction() bool })
 	return asks && !readies && to.Properties.Stepwise && !to.Virtual() && !to.Properties.Router && !to.Properties.ViewByFunction && (chosen == nil || !chosen.ByFunction()) &&
@@ -163,20 +163,20 @@ func (a *anticipation) begin(ctx context.Context) {
 	if i < 0 || !(confidence >= r.threshold) || ctx.Err() != nil {
 		return
 	}
-	a.end(a.imagine(ctx, a.prospect.Targets[i]))
+	a.end(a.requestTarget(ctx, a.prospect.Targets[i]))
 }
 
-// imagine asks the target's model with the request that it would get after a transfer. The turn keeps what the target
-// has read of the log for it, so that the next request does not read it again.
-func (a *anticipation) imagine(ctx context.Context, to *agent.Node) error {
+// requestTarget asks the target's model with the request that it would get after a transfer. The turn keeps what the
+// target has read of the log for it, so that the next request does not read it again.
+func (a *anticipation) requestTarget(ctx context.Context, to *agent.Node) error {
 	w := a.session
-	t, seq := a.turn.r.imaginary(ctx, w), w.fold.Seq
-	t.handed, t.log = w.fold.Conversation.Handed, a.transfer(w, to)
+	t, seq := a.turn.r.readOnlyTurn(ctx, w), w.fold.Seq
+	t.lastTransfer, t.log = w.fold.Conversation.Handed, a.transfer(w, to)
 	for _, e := range t.log {
 		w.apply(e)
 	}
 	t.onRead = func() { a.share(w.memos, seq) }
-	return t.imagine(to.Agent.Name(), func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+	return t.withNextRequest(to.Agent.Name(), func(s *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		return a.ask(ctx, s, inv, model, req)
 	})
 }
@@ -473,7 +473,7 @@ func (t *tally) reserveEarly(own amount, target string, model llm.Model, req *ll
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	const needed = 3 // the request under way and two to the target
-	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.asking)+needed > limit {
+	if limit := t.limits.ModelCalls; limit > 0 && t.session.fold().Turn.ModelCalls+len(t.reserved)+needed > limit {
 		return errNoRoom
 	}
 	if t.counts() {

@@ -64,7 +64,7 @@ func (b *bounds) checkPrices(tree *agent.Tree, names map[string][]string) error 
 	if !b.cost {
 		return nil
 	}
-	for a := range tree.Everyone() {
+	for a := range tree.AllAgents() {
 		asks, ok := agent.As[interface{ Model() llm.Model }](a)
 		if !ok {
 			continue

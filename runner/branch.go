@@ -36,7 +36,7 @@ func (t *turn) resumeRun(scope string) []*event.Event {
 	s := t.fold().Scope(scope)
 	start := t.resumingStart(&s.Run, scope, s.LastNode())
 	notice := &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork continues from position %d", t.lease.Shared)}
-	return []*event.Event{start, alsoOf(start, notice)}
+	return []*event.Event{start, siblingEvent(start, notice)}
 }
 
 // resumingStart returns the start of a run that resumes another run of its agent.

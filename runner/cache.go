@@ -10,9 +10,9 @@ import (
 
 // holder is a turn that has checked a session out of the cache.
 type holder interface {
-	// glance calls a function with the session's fold. It reports false if the turn does not know the state of the
+	// readFold calls a function with the session's fold. It reports false if the turn does not know the state of the
 	// session.
-	glance(look func(*session.Fold) error) (ok bool, err error)
+	readFold(read func(*session.Fold) error) (ok bool, err error)
 }
 
 // cache keeps a bounded number of sessions, and drops the one that was used least recently. It is safe for concurrent
@@ -169,7 +169,7 @@ func (c *cache) upToDate(ctx context.Context, key session.Key, lease *session.Le
 // checks that its last event is the same in the log.
 func (c *cache) fromSnapshot(ctx context.Context, key session.Key, lease *session.Lease) *cachedSession {
 	w := &cachedSession{key: key}
-	if !c.snapshots || lease != nil && lease.Head.Seq < int64(c.every) {
+	if !c.snapshots || lease != nil && lease.Head.Seq < int64(c.snapshotEvery) {
 		return w
 	}
 	found, err := c.store.Snapshot(ctx, key)

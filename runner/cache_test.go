@@ -85,17 +85,17 @@ func (s *readCount) Load(ctx context.Context, key session.Key, after int64) iter
 	}
 }
 
-// seqOf is where a session's log ends, by a glance.
+// seqOf is where a session's log ends, by ReadFold.
 func seqOf(t testing.TB, r *runner.Runner) (seq int64) {
 	t.Helper()
-	require.NoError(t, r.Glance(context.Background(), s1, func(f *session.Fold) error {
+	require.NoError(t, r.ReadFold(context.Background(), s1, func(f *session.Fold) error {
 		seq = f.Seq
 		return nil
 	}))
 	return seq
 }
 
-// A glance costs what is new in the log, and nothing while a turn of the runner has it.
+// ReadFold costs what is new in the log, and nothing while a turn of the runner has it.
 func TestGlance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -136,7 +136,7 @@ func TestGlance(t *testing.T) {
 		require.EqualValues(t, 30, seqOf(t, r))
 
 		failed := context.DeadlineExceeded // any error
-		require.ErrorIs(t, r.Glance(ctx, s1, func(*session.Fold) error { return failed }), failed)
+		require.ErrorIs(t, r.ReadFold(ctx, s1, func(*session.Fold) error { return failed }), failed)
 	})
 }
 
@@ -160,7 +160,7 @@ func TestGlancesShareWhatTheyRead(t *testing.T) {
 		all.Go(func() { require.NoError(t, drain(r.Run(ctx, s1, llm.UserText("hi")))) })
 		gone, leave := context.WithCancel(ctx)
 		all.Go(func() {
-			require.ErrorIs(t, r.Glance(gone, s1, func(*session.Fold) error { return nil }), context.Canceled)
+			require.ErrorIs(t, r.ReadFold(gone, s1, func(*session.Fold) error { return nil }), context.Canceled)
 		})
 		synctest.Wait()
 		leave() // who waits need not wait for ever

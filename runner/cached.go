@@ -76,9 +76,9 @@ func (m memos) copyTo(seq int64, t *turnSession, run string) {
 // head returns the end of the log.
 func (w *cachedSession) head() session.Head { return session.Head{Seq: w.fold.Seq, ID: w.last} }
 
-// atRest reports whether nothing in the session is open or waits, as far as this process knows, and whether the session
+// isIdle reports whether nothing in the session is open or waits, as far as this process knows, and whether the session
 // is not a fork.
-func (w *cachedSession) atRest() bool {
+func (w *cachedSession) isIdle() bool {
 	return w.incarnation != 0 && !w.fork && !w.fold.Unfinished() && !w.fold.Held() && len(w.fold.Scopes) == 0
 }
 

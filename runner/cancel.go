@@ -56,7 +56,7 @@ func (t *opening) cancelTurn() error {
 		events = append(events, e)
 	}
 	for _, d := range append(rest, &event.HarnessEnd{AgentID: n.Agent.Name(), FinishReason: event.FinishReasonCanceled}) {
-		events = append(events, alsoOf(start, d))
+		events = append(events, siblingEvent(start, d))
 	}
 	return t.appendEvents(t.ctx, events)
 }

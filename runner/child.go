@@ -174,7 +174,7 @@ func (c *child) keepEnd(last *event.Event, end *event.HarnessEnd, events []*even
 	}
 	c.closing = events
 	if slices.ContainsFunc(events, isAnswer) { // the reservation stays until the usage is stored
-		c.meter.asked = false
+		c.meter.hasReserved = false
 	}
 }
 

@@ -20,8 +20,8 @@ func eventOf(run *session.Run, scope string, d event.Data) *event.Event {
 	return &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path, Data: d}
 }
 
-// alsoOf returns another event of the run that start opens.
-func alsoOf(start *event.Event, d event.Data) *event.Event {
+// siblingEvent returns another event of the run that start opens.
+func siblingEvent(start *event.Event, d event.Data) *event.Event {
 	return &event.Event{TurnID: start.TurnID, RunID: start.RunID, Scope: start.Scope, Agent: start.Agent, Path: start.Path, Data: d}
 }
 
@@ -99,8 +99,8 @@ func (c closer) closeScope(events []*event.Event, scope, message string) []*even
 	if !open {
 		return events
 	}
-	if void := c.unstored.void(scope, events, "canceled", notCompleted); void != nil {
-		events = append(events, eventOf(run, scope, void))
+	if discard := c.unstored.discardUnfinished(scope, events, "canceled", notCompleted); discard != nil {
+		events = append(events, eventOf(run, scope, discard))
 	}
 	return append(events, eventOf(run, scope, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}))
 }

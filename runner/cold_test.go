@@ -137,8 +137,8 @@ func TestColdTurnReadsAsMuchAtAnyLength(t *testing.T) {
 	}
 }
 
-// TestColdSessionKnowsItsPast: what a runner knows of a whole log is there when the session comes from snapshots: files of the
-// user and of tools, the ids of calls, long words of a turn that was cut off.
+// TestColdSessionKnowsItsPast: what a runner knows of a whole log is there when the session comes from snapshots: files
+// of the user and of tools, the ids of calls, long words of a turn that was cut off.
 func TestColdSessionKnowsItsPast(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		var found string
@@ -190,19 +190,19 @@ func TestColdSessionKnowsItsPast(t *testing.T) {
 		fails = true
 		cold(llm.UserText(long).Content)
 		r := newRunner(t, a, store, runner.WithSnapshots(map[bool]int{true: 1}[kept]))
-		require.NoError(t, r.Glance(t.Context(), s1, func(f *session.Fold) error {
+		require.NoError(t, r.ReadFold(t.Context(), s1, func(f *session.Fold) error {
 			require.Equal(t, long, f.Turn.User.Content.Text)
 			return nil
 		}))
 	}
 }
 
-// snapshotRows is how many events a cold turn may read: those since the last snapshot, which is due after 64 and comes at
-// the end of a turn, and the one that it is known by. None is read twice for a view.
+// snapshotRows is how many events a cold turn may read: those since the last snapshot, which is due after 64 and comes
+// at the end of a turn, and the one that it is known by. None is read twice for a view.
 const snapshotRows = 64 + 8 + 1
 
-// shownRows is how many events more there are in the turns that a view of LastTurns(20) reads: 40 turns of eight events at most,
-// and a quarter of that where not all turns are known.
+// shownRows is how many events more there are in the turns that a view of LastTurns(20) reads: 40 turns of eight events
+// at most, and a quarter of that where not all turns are known.
 const shownRows = 40 * 8 * 5 / 4
 
 // marshaled is a request in the form of chat completions, by package json.
@@ -241,8 +241,8 @@ type coldSession struct {
 	open func() session.Store
 }
 
-// newCold stores a session of so many turns, and lets it have one more, so that there are snapshots, as always when people talk from process
-// to process.
+// newCold stores a session of so many turns, and lets it have one more, so that there are snapshots, as always when
+// people talk from process to process.
 func newCold(t testing.TB, kind string, p view.Policy, turns int) *coldSession {
 	c := &coldSession{}
 	c.root = clerk(t, p, &c.last)
@@ -290,8 +290,8 @@ func (c *coldSession) turn(t testing.TB, opts ...runner.Option) turnCost {
 	return turnCost{s.metered, took, float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc)}
 }
 
-// TestAllocationBudgetOfColdTurns: what a cold turn allocates does not depend on the length of the session if its agent is
-// shown the last turns. If it is shown all of them, it allocates so much for each event of the log.
+// TestAllocationBudgetOfColdTurns: what a cold turn allocates does not depend on the length of the session if its agent
+// is shown the last turns. If it is shown all of them, it allocates so much for each event of the log.
 func TestAllocationBudgetOfColdTurns(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates on its own")

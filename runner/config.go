@@ -18,31 +18,31 @@ type config struct {
 	store session.Store
 	tail  session.Tail // the store, if others can follow sessions through it
 
-	snapshots bool // the store keeps snapshots
-	every     int  // the minimum number of events between two snapshots
+	snapshots     bool // the store keeps snapshots
+	snapshotEvery int  // the minimum number of events between two snapshots
 
-	limits     Limits
-	streaming  bool
-	resumeRoot bool
-	outer      bool // the caller retries
-	wait       time.Duration
-	logger     *slog.Logger
-	now        func() time.Time
-	newID      func() string
-	owner      session.Owner
+	limits       Limits
+	streaming    bool
+	resumeRoot   bool
+	outerRetries bool // the caller retries
+	wait         time.Duration
+	logger       *slog.Logger
+	now          func() time.Time
+	newID        func() string
+	owner        session.Owner
 
-	person       *human.Agent // the node of the desk, nil without one
-	interceptors []agent.Interceptor
-	budgets      Budgets
-	prices       llm.Prices
-	fileLimit    int64
-	counter      llm.TokenCounter
-	cached       int // sessions
-	shares       bool
-	anticipates  bool
-	predictor    Predictor
-	threshold    float64
-	anticipated  func(over <-chan struct{}) // of tests: called when an anticipation has begun
+	person         *human.Agent // the node of the desk, nil without one
+	interceptors   []agent.Interceptor
+	budgets        Budgets
+	prices         llm.Prices
+	fileLimit      int64
+	counter        llm.TokenCounter
+	cached         int // sessions
+	sharedRequests bool
+	anticipates    bool
+	predictor      Predictor
+	threshold      float64
+	anticipated    func(over <-chan struct{}) // of tests: called when an anticipation has begun
 }
 
 // Option configures a Runner.
@@ -51,10 +51,10 @@ type Option func(*config)
 // WithStreaming also delivers partial events while models produce them.
 func WithStreaming() Option { return func(c *config) { c.streaming = true } }
 
-// WithOuterRetries leaves retries of models to the caller of [Runner.Advance] or [Runner.Resume]. A temporary error of a
-// model, such as too many requests, then ends the turn but not the run, and is not stored. The option is for engines
+// WithOuterRetries leaves retries of models to the caller of [Runner.Advance] or [Runner.Resume]. A temporary error of
+// a model, such as too many requests, then ends the turn but not the run, and is not stored. The option is for engines
 // that back off themselves. It applies to the agents of the conversation, and not to agents inside of tools and graphs.
-func WithOuterRetries() Option { return func(c *config) { c.outer = true } }
+func WithOuterRetries() Option { return func(c *config) { c.outerRetries = true } }
 
 // WithLimits sets the limits of a turn. A limit of 0 keeps its default.
 func WithLimits(l Limits) Option { return func(c *config) { c.limits = l } }
@@ -79,7 +79,7 @@ func WithCache(sessions int) Option { return func(c *config) { c.cached = sessio
 // WithSnapshots sets the minimum number of events between two snapshots of a session. The runner stores a snapshot
 // after a turn, if the store keeps snapshots; then a session that is not in the cache need not be read from the
 // beginning. Large snapshots are stored less often. Defaults to 64; 0 neither stores nor reads snapshots.
-func WithSnapshots(events int) Option { return func(c *config) { c.every = events } }
+func WithSnapshots(events int) Option { return func(c *config) { c.snapshotEvery = events } }
 
 // WithTokenCounter sets how tokens are counted before an endpoint reports them: in previews, and to reserve budgets.
 // Defaults to [llm.EstimateTokens].
@@ -125,7 +125,7 @@ func WithDesk(desk human.Desk, opts ...human.Option) Option {
 // from it, a compaction, its own transfer tools, a tool that differs from another tool with the same name, or more
 // tools than the endpoint accepts. Agents whose model no other agent uses, and agents inside tools and graphs, keep
 // their own requests. By default all agents do.
-func WithSharedRequests() Option { return func(c *config) { c.shares = true } }
+func WithSharedRequests() Option { return func(c *config) { c.sharedRequests = true } }
 
 // WithAnticipation sends the request of the probable target of a transfer early, while the agent that may transfer is
 // still answering, so that the user need not wait for two answers in sequence. It applies to the first request of a
@@ -201,9 +201,9 @@ type Budgets struct {
 type MissingUsage int
 
 const (
-	// RefuseMissingUsage ends the turn with agent.ErrUnknownUsage before the next model call, because the budget
-	// cannot be enforced. If the model has reported a usage before in the session, its answer is charged an estimate, as
-	// with EstimateMissingUsage.
+	// RefuseMissingUsage ends the turn with agent.ErrUnknownUsage before the next model call, because the budget cannot
+	// be enforced. If the model has reported a usage before in the session, its answer is charged an estimate, as with
+	// EstimateMissingUsage.
 	RefuseMissingUsage MissingUsage = iota
 	// EstimateMissingUsage charges an estimate of the request and the answer by the runner's token counter. The
 	// answer's usage event contains the estimate, and a notice with the code usage_estimated follows. Earlier answers
@@ -216,7 +216,7 @@ func (c *config) checkOptions() error {
 	switch {
 	case c.now == nil || c.logger == nil || slices.Contains(c.interceptors, nil):
 		return errors.New("runner: a clock, a logger or an interceptor is nil")
-	case c.every < 0:
+	case c.snapshotEvery < 0:
 		return errors.New("runner: the number of events of WithSnapshots is negative: give 0 to store none")
 	case c.anticipates && (c.predictor == nil || !(c.threshold > 0 && c.threshold <= 1)):
 		return errors.New("runner: anticipation needs a predictor and a threshold over 0 and at most 1")

@@ -27,7 +27,7 @@ func (c *consumer) show(e *event.Event) bool {
 	if _, late := c.whole[e.ID]; late { // it was slower on its way out of an inner scope
 		return true
 	}
-	return c.hand(e, c.yield)
+	return c.yieldEvent(e, c.yield)
 }
 
 // deliver hands over all stored events that the consumer does not have yet, in the order
@@ -43,7 +43,7 @@ func (c *consumer) deliver() bool {
 		for _, e := range rest {
 			c.delivered++
 			c.complete(e)
-			if !c.hand(e, c.yield) {
+			if !c.yieldEvent(e, c.yield) {
 				return false
 			}
 		}

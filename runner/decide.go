@@ -142,7 +142,7 @@ func (t *opening) decisionEvents(decisions []Decision) (events []*event.Event, s
 			e.ID, e.RunID = d.ID, by
 			events = append(events, e)
 			if len(d.State) > 0 {
-				events = append(events, alsoOf(e, &event.State{Delta: d.State}))
+				events = append(events, siblingEvent(e, &event.State{Delta: d.State}))
 			}
 		}
 	}

@@ -77,8 +77,8 @@ func (s *delivery) wanted(more bool) bool {
 	return more
 }
 
-// hand passes one event to the consumer's code.
-func (s *delivery) hand(e *event.Event, yield func(*event.Event, error) bool) bool {
+// yieldEvent passes one event to the consumer's code.
+func (s *delivery) yieldEvent(e *event.Event, yield func(*event.Event, error) bool) bool {
 	s.consuming = true
 	more := yield(e, nil)
 	s.consuming = false

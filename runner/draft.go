@@ -75,11 +75,12 @@ func textOf(e *event.Event) string {
 	return ""
 }
 
-// void returns the discard of an answer that will not be completed, nil if none is needed. The caller does not hold mu.
-func (d *draft) void(code, message string) event.Data {
+// discardUnfinished returns the discard of an answer that will not be completed, nil if none is needed. The caller does
+// not hold mu.
+func (d *draft) discardUnfinished(code, message string) event.Data {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
-	return d.session.unstored.void(d.scope, d.events, code, message)
+	return d.session.unstored.discardUnfinished(d.scope, d.events, code, message)
 }
 
 // shown returns the blocks whose deltas were shown and that neither the log nor this write completes.

@@ -30,16 +30,16 @@ func errorCode(err error) string { return cmp.Or(agent.ErrorCode(err), "agent_er
 
 // unsaved is an error of a store, with a message that a model may read.
 type unsaved struct {
-	words string
-	cause error
+	message string
+	cause   error
 }
 
-func (e *unsaved) Error() string { return e.words }
+func (e *unsaved) Error() string { return e.message }
 
 func (e *unsaved) Unwrap() error { return e.cause }
 
-// ErrLeft reports that no process adopts a turn any more, because too many died or were stopped at the same place in it.
-// Resume resumes the turn.
+// ErrLeft reports that no process adopts a turn any more, because too many died or were stopped at the same place in
+// it. Resume resumes the turn.
 var ErrLeft = fmt.Errorf("too many processes died or were stopped at the same place of the turn: find the cause, then resume it: %w", agent.ErrSuspended)
 
 var (

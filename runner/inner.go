@@ -115,7 +115,7 @@ func (s *inner) replayRecorded() (failed error) {
 		if e.Scope != s.draft.scope {
 			continue
 		}
-		if !s.hand(e, s.yield) {
+		if !s.yieldEvent(e, s.yield) {
 			s.stopped = true
 			return nil
 		}
@@ -182,7 +182,7 @@ func (s *inner) deliver() bool {
 			return false
 		}
 		s.seen = e.Seq
-		if e.Scope == s.draft.scope && !s.hand(e, s.yield) {
+		if e.Scope == s.draft.scope && !s.yieldEvent(e, s.yield) {
 			return false
 		}
 	}
@@ -191,7 +191,7 @@ func (s *inner) deliver() bool {
 
 // show implements sink.
 func (s *inner) show(e *event.Event) bool {
-	return s.ctx.Err() == nil && s.hand(e, s.yield)
+	return s.ctx.Err() == nil && s.yieldEvent(e, s.yield)
 }
 
 // inputJSON returns the input of an inner scope as its first event stores it: the text as a JSON string.

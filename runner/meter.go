@@ -23,7 +23,7 @@ import (
 type tally struct {
 	*bounds
 	session   *turnSession
-	asking    map[string]amount // by inner scope: what is reserved for an answer that is not stored yet
+	reserved  map[string]amount // by inner scope: what is reserved for an answer that is not stored yet
 	early     []amount          // what is reserved for the request of an anticipation; at most one element
 	transfers map[string]bool   // by inner scope with a transfer under way: whether the limit allows it
 }
@@ -31,11 +31,11 @@ type tally struct {
 // meter enforces the limits and budgets in a scope.
 type meter struct {
 	*tally
-	draft    *draft // of the scope
-	asked    bool   // asking contains the scope
-	dearest  amount // the most that one request for the answer under way was estimated to use
-	requests int    // the number of requests for the answer that are under way
-	estimate string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
+	draft       *draft // of the scope
+	hasReserved bool   // reserved contains the scope
+	largest     amount // the most that one request for the answer under way was estimated to use
+	requests    int    // the number of requests for the answer that are under way
+	estimate    string // the notice about the estimated usage of the last answer, "" if the endpoint reported it
 }
 
 // withinSteps returns an *agent.LimitError if a limit forbids the next step. Tool calls are compared by their place in
@@ -128,8 +128,8 @@ func (t *tally) noteStored(e *event.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *event.Usage, *event.Discard:
-		if !t.asking[e.Scope].open { // an open reservation belongs to the hedge that still answers
-			delete(t.asking, e.Scope)
+		if !t.reserved[e.Scope].open { // an open reservation belongs to the hedge that still answers
+			delete(t.reserved, e.Scope)
 		}
 	case *event.ToolCall:
 		if d.Name == agent.TransferTool && t.limits.Transfers > 0 {
@@ -157,13 +157,13 @@ func (m *meter) releaseUnused() {
 }
 
 // modelAnswered releases what is reserved for an inner scope's answer. If the usage of the answer is stored later, with
-// the end of a workflow's child, keepEnd has cleared asked and the reservation stays until then.
+// the end of a workflow's child, keepEnd has cleared hasReserved and the reservation stays until then.
 func (m *meter) modelAnswered() {
-	if m.asked {
-		m.asked = false
+	if m.hasReserved {
+		m.hasReserved = false
 		m.session.mu.Lock()
 		defer m.session.mu.Unlock()
-		delete(m.asking, m.draft.scope)
+		delete(m.reserved, m.draft.scope)
 	}
 }
 
@@ -180,15 +180,15 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 	m.session.mu.Lock()
 	defer m.session.mu.Unlock()
 	if parallel == 0 {
-		m.dearest = amount{}
+		m.largest = amount{}
 	}
-	m.dearest.tokens, m.dearest.cost = max(m.dearest.tokens, next.tokens), max(m.dearest.cost, next.cost)
+	m.largest.tokens, m.largest.cost = max(m.largest.tokens, next.tokens), max(m.largest.cost, next.cost)
 	for range parallel { // to models that may cost more than this one
-		next.add(m.dearest)
+		next.add(m.largest)
 	}
 	f, scope := m.session.fold(), m.draft.scope
 	calls := f.Turn.ModelCalls + len(m.early) + parallel
-	for other, a := range m.asking {
+	for other, a := range m.reserved {
 		if other != scope {
 			calls += a.calls
 		}
@@ -212,11 +212,11 @@ func (m *meter) reserve(agentName string, model llm.Model, req *llm.Request, par
 	}
 	m.requests = parallel + 1
 	if scope != "" {
-		if m.asking == nil {
-			m.asking = make(map[string]amount)
+		if m.reserved == nil {
+			m.reserved = make(map[string]amount)
 		}
 		next.calls, next.open = parallel+1, m.counts() // metered closes it
-		m.asking[scope], m.asked = next, true
+		m.reserved[scope], m.hasReserved = next, true
 	}
 	return nil
 }
@@ -263,14 +263,14 @@ func (t *tally) withinBudget(scope string, b Budget, of string, next amount, cou
 		}
 		used.add(a)
 	}
-	for other, a := range t.asking {
+	for other, a := range t.reserved {
 		if other != scope && counts(a.agent) {
 			used.add(a)
 		}
 	}
 	for other, u := range t.session.unstored.used {
 		name := t.session.fold().Scope(other).Run.Agent
-		if _, reserved := t.asking[other]; reserved && other != scope || !counts(name) {
+		if _, reserved := t.reserved[other]; reserved && other != scope || !counts(name) {
 			continue
 		}
 		a := amount{tokens: saturatingAdd(int64(u.InputTokens), int64(u.OutputTokens))}
@@ -323,9 +323,9 @@ func (m *meter) watch(cancel context.CancelCauseFunc) (stop func() bool, spent e
 }
 
 // metered adds an estimated usage to an answer whose endpoint reports none of the whole answer. A complete answer gets
-// one if Budgets.MissingUsage says so, or if the model has reported a usage before: else its later answers would be free.
-// An interrupted answer always gets one, because endpoints charge for it without a report. Without a budget of tokens or
-// cost, metered returns the chunks unchanged.
+// one if Budgets.MissingUsage says so, or if the model has reported a usage before: else its later answers would be
+// free. An interrupted answer always gets one, because endpoints charge for it without a report. Without a budget of
+// tokens or cost, metered returns the chunks unchanged.
 func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.Chunk, error]) iter.Seq2[llm.Chunk, error] {
 	m.estimate = ""
 	if !m.counts() {
@@ -340,9 +340,9 @@ func (m *meter) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.
 			}
 			m.session.mu.Lock()
 			defer m.session.mu.Unlock()
-			if reserved, ok := m.asking[m.draft.scope]; ok {
+			if reserved, ok := m.reserved[m.draft.scope]; ok {
 				reserved.open = false
-				m.asking[m.draft.scope] = reserved
+				m.reserved[m.draft.scope] = reserved
 			}
 			if used != nil {
 				m.session.unstored.noteUsed(m.draft.scope, cmp.Or(a.model, model.Name()), *used)
@@ -388,9 +388,9 @@ func (m *meter) reports(model string) bool {
 }
 
 // charge estimates the usage of an answer, which is no less than its endpoint has reported, and keeps the text of the
-// notice about it. If several requests were under way and none has an answer, it charges the input of all of them at the
-// price of this model, because one usage has one model. Their number is too low by one for each request of a fallback
-// within a hedge that failed and whose next model a budget refused: it was lost twice.
+// notice about it. If several requests were under way and none has an answer, it charges the input of all of them at
+// the price of this model, because one usage has one model. Their number is too low by one for each request of a
+// fallback within a hedge that failed and whose next model a budget refused: it was lost twice.
 func (m *meter) charge(model string, req *llm.Request, a *modelAnswer) *llm.Usage {
 	content := a.content
 	content.Text = a.text.String()
@@ -452,7 +452,7 @@ func (t *turn) brokenOff() (events []*event.Event) {
 	}
 	for _, scope := range slices.Sorted(maps.Keys(t.unstored.used)) {
 		if run := &t.fold().Scope(scope).Run; run.Open {
-			events = append(events, eventOf(run, scope, t.unstored.void(scope, nil, "canceled", notCompleted)))
+			events = append(events, eventOf(run, scope, t.unstored.discardUnfinished(scope, nil, "canceled", notCompleted)))
 		}
 	}
 	if run := &t.fold().Conversation.Run; t.tally.early != nil && run.Open {

@@ -64,7 +64,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 	}
 	events = append(events, user)
 	if len(o.state) > 0 { // after the user event, which clears the last turn's state
-		events = append(events, alsoOf(user, &event.State{Delta: o.state}))
+		events = append(events, siblingEvent(user, &event.State{Delta: o.state}))
 	}
 	events = t.startAnswer(events, user.TurnID, user.RunID)
 	first := len(events)
@@ -74,7 +74,7 @@ func (t *opening) beginTurn(msg llm.Message, o turnOptions) error {
 		}
 	}
 	for _, d := range gone { // the runs of these tasks have ended: store the events in the new run
-		events = slices.Insert(events, first, alsoOf(events[first-1], d))
+		events = slices.Insert(events, first, siblingEvent(events[first-1], d))
 	}
 	return t.appendEvents(t.ctx, events)
 }
@@ -145,10 +145,10 @@ func (t *opening) resumedNotices() (events []*event.Event) {
 	return events
 }
 
-// lookAgain starts a run that continues the last one and checks whether what that waits for outside has arrived. Resume
-// and Decide without decisions call it. Engines that run a turn step by step see the turn as over, like one that waits
-// for approvals. If the agent is no longer in the tree, the root continues.
-func (t *opening) lookAgain() error {
+// resumeWaiting starts a run that continues the last one and checks whether what that waits for outside has arrived.
+// Resume and Decide without decisions call it. Engines that run a turn step by step see the turn as over, like one that
+// waits for approvals. If the agent is no longer in the tree, the root continues.
+func (t *opening) resumeWaiting() error {
 	run := t.fold().Scope("").Run
 	n := t.r.tree.Node(run.Agent)
 	missing := n == nil
@@ -167,7 +167,7 @@ func (t *opening) lookAgain() error {
 	events = append(events, start)
 	if missing {
 		message := fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())
-		events = append(events, alsoOf(start, &event.Notice{Code: "agent_gone", Message: message}))
+		events = append(events, siblingEvent(start, &event.Notice{Code: "agent_gone", Message: message}))
 	}
 	return t.appendEvents(t.ctx, events)
 }
@@ -225,7 +225,7 @@ func (t *opening) callPerson(events []*event.Event, reason string) ([]*event.Eve
 	transfer := &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
 	end := &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
 	person := t.startEvent(t.r.tree.Node(agent.Human), start.TurnID, endNode(start.RunID), "", nil)
-	return append(events, alsoOf(start, transfer), alsoOf(start, end), person), nil
+	return append(events, siblingEvent(start, transfer), siblingEvent(start, end), person), nil
 }
 
 // checkSize returns an *agent.MessageSizeError if a message is too large for the window of the active agent's model, or
@@ -244,7 +244,7 @@ func (t *opening) checkSize(msg *llm.Message) error {
 	without := amount{agent: n.Agent.Name()}
 	var next amount
 	frame := 0 // the tokens of the request without messages
-	err := r.imaginary(t.ctx, t.cached).imagine(n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
+	err := r.readOnlyTurn(t.ctx, t.cached).withNextRequest(n.Agent.Name(), func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) (err error) {
 		with, bare := *req, *req
 		bare.Messages = nil
 		frame = llm.CountRequest(&bare, r.counter)
@@ -343,7 +343,7 @@ func (t *opening) deliverDeskEvent(ctx context.Context, e human.Event) error {
 	start := t.startEvent(person, f.Turn.ID, endNode(cause), "", nil)
 	events := append(t.closer().closing(nil, interrupted), start)
 	for _, d := range append(payloads, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
-		events = append(events, alsoOf(start, d))
+		events = append(events, siblingEvent(start, d))
 	}
 	return t.appendEvents(ctx, events)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// State returns the state of the last turn of a session. It reads no more of the log than [Runner.Glance].
+// State returns the state of the last turn of a session. It reads no more of the log than [Runner.ReadFold].
 func (r *Runner) State(ctx context.Context, key session.Key) (s TurnState, err error) {
 	if err := session.CheckKey(key); err != nil {
 		return s, err
 	}
-	err = r.Glance(ctx, key, func(f *session.Fold) error {
+	err = r.ReadFold(ctx, key, func(f *session.Fold) error {
 		s = turnStateOf(f)
 		return nil
 	})
@@ -45,7 +45,7 @@ func (r *Runner) Decide(ctx context.Context, key session.Key, decisions ...Decis
 		case len(decisions) > 0 || len(t.denyShared()) > 0:
 			return t.resumeTurn(decisions)
 		case t.fold().Waits():
-			return t.lookAgain()
+			return t.resumeWaiting()
 		}
 		return nil
 	}
@@ -117,8 +117,8 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, s Step) (events [
 	return events, state, err
 }
 
-// StoreStop stores that the session's last turn was stopped, if a write has requested that and no process has seen it; see
-// [session.Write]. The error is [agent.ErrSessionBusy] while a process runs the turn.
+// StoreStop stores that the session's last turn was stopped, if a write has requested that and no process has seen it;
+// see [session.Write]. The error is [agent.ErrSessionBusy] while a process runs the turn.
 func (r *Runner) StoreStop(ctx context.Context, key session.Key) error {
 	begin := func(t *opening) error {
 		if t.branches() || !t.fold().StopsAt(t.lease.Stop) {
@@ -181,14 +181,14 @@ func (r *Runner) Adopt(ctx context.Context, key session.Key) iter.Seq2[*event.Ev
 // the session has no such handoff, a *[human.TransitionError] if the status cannot follow, [agent.ErrBadInput] if the
 // event is empty or the runner has no desk, or an error of the store. While a turn runs, it is
 // [agent.ErrSessionBusy], after the time of [WithWait]: deliver the event again. After an error, nothing is stored.
-func (r *Runner) Deliver(ctx context.Context, key session.Key, word human.Event) error {
+func (r *Runner) Deliver(ctx context.Context, key session.Key, e human.Event) error {
 	if r.person == nil {
 		return errNoDesk
 	}
-	if err := word.Validate(); err != nil {
+	if err := e.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
-	begin := func(t *opening) error { return t.deliverDeskEvent(ctx, word) }
+	begin := func(t *opening) error { return t.deliverDeskEvent(ctx, e) }
 	_, err := r.collectEvents(ctx, part{key, nil, begin, noSteps})
 	return err
 }

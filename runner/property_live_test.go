@@ -28,9 +28,9 @@ func (w *world) acts1(r *runner.Runner) {
 	w.acting = r
 }
 
-// glances looks at the session from inside of a turn: the runner that has it knows all that is
+// checkReadFold reads the fold from inside of a turn: the runner that has it knows all that is
 // stored, and the list says that somebody has it.
-func (w *world) glances(info session.Info) {
+func (w *world) checkReadFold(info session.Info) {
 	if !info.Leased {
 		w.problem("the session %s is not leased while a model is asked", info.Key)
 	}
@@ -40,14 +40,14 @@ func (w *world) glances(info session.Info) {
 	if acting == nil || !ours {
 		return
 	}
-	err := acting.Glance(context.Background(), s1, func(f *session.Fold) error {
+	err := acting.ReadFold(context.Background(), s1, func(f *session.Fold) error {
 		if f.Seq < info.Seq {
-			w.problem("a glance at %d in a turn whose log ends at %d", f.Seq, info.Seq)
+			w.problem("ReadFold at %d in a turn whose log ends at %d", f.Seq, info.Seq)
 		}
 		return nil
 	})
 	if err != nil {
-		w.problem("a glance: %v", err)
+		w.problem("ReadFold: %v", err)
 	}
 }
 
@@ -61,7 +61,7 @@ func (w *world) checkLive(r *runner.Runner) {
 	if !ok {
 		return
 	}
-	require.NoError(w.t, r.Glance(ctx, s1, func(f *session.Fold) error {
+	require.NoError(w.t, r.ReadFold(ctx, s1, func(f *session.Fold) error {
 		var cold session.Fold
 		for _, e := range w.log {
 			cold.Apply(e)

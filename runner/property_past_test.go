@@ -33,7 +33,7 @@ func (w *world) notes(m *plannedModel, req *llm.Request) {
 		w.problem("the session %s is not in the list: %v %v", w.key, infos, err)
 		return
 	}
-	w.glances(infos[0])
+	w.checkReadFold(infos[0])
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = append(w.sent, sent{w.key, infos[0].Seq, m.name, req, m.history.redacts})

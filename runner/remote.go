@@ -59,15 +59,15 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 	return inner, rest
 }
 
-// placed is an agent in a tree, which may be that of an inner scope.
-type placed struct {
+// agentInTree is an agent in a tree, which may be that of an inner scope.
+type agentInTree struct {
 	node *agent.Node
 	tree *agent.Tree
 }
 
 // remoteAgents returns the agents that may have begun a remote task, in tools and graphs too. There is none if the
 // agent has left the tree, and more than one if the log does not say which agent of this name it was.
-func (t *turn) remoteAgents(r session.Remote) (agents []placed) {
+func (t *turn) remoteAgents(r session.Remote) (agents []agentInTree) {
 	if r.Scope != "" && len(r.Way) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (t *turn) remoteAgents(r session.Remote) (agents []placed) {
 	}
 	for _, tree := range trees {
 		if n := tree.Node(r.Agent); n != nil {
-			agents = append(agents, placed{n, tree})
+			agents = append(agents, agentInTree{n, tree})
 		}
 	}
 	return agents

@@ -48,7 +48,7 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 	return func(yield func(*event.Event, error) bool) {
 		begin := func(t *opening) error {
 			if len(decisions) == 0 && t.fold().Waits() {
-				return t.lookAgain()
+				return t.resumeWaiting()
 			}
 			return t.resumeTurn(decisions)
 		}
@@ -132,7 +132,7 @@ func (r *Runner) runTurn(ctx context.Context, p part, yield func(*event.Event, e
 	}
 	s := o.conversation(yield)
 	for _, e := range o.recalled {
-		if !s.hand(e, yield) {
+		if !s.yieldEvent(e, yield) {
 			return
 		}
 	}

@@ -28,7 +28,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	c := config{store: store, logger: slog.New(slog.DiscardHandler), now: time.Now, owner: session.Self(),
-		counter: llm.EstimateTokens, fileLimit: 32 << 20, every: snapshotEvery, cached: 1024}
+		counter: llm.EstimateTokens, fileLimit: 32 << 20, snapshotEvery: snapshotEvery, cached: 1024}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)
@@ -40,7 +40,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	c.limits = c.limits.effective()
 	c.tail, _ = store.(session.Tail)
-	c.snapshots = c.every > 0 && store.KeepsSnapshots()
+	c.snapshots = c.snapshotEvery > 0 && store.KeepsSnapshots()
 	tree, err := c.makeTree(func(opts ...agent.TreeOption) (*agent.Tree, error) { return agent.NewTree(root, opts...) })
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ var ErrNoAgent = fmt.Errorf("no such agent: %w", agent.ErrBadInput)
 // before it serves requests. Without it, the first turn that needs the tools ends with that error.
 func (r *Runner) Start(ctx context.Context) error {
 	var all []error
-	for a := range r.tree.Everyone() {
+	for a := range r.tree.AllAgents() {
 		with, ok := agent.As[interface{ Toolsets() []tools.Set }](a)
 		if !ok {
 			continue
@@ -136,7 +136,7 @@ func (r *Runner) Prepare(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxPrepares)
 	asked := make(map[agent.Readier]bool)
-	for a := range r.tree.Everyone() {
+	for a := range r.tree.AllAgents() {
 		ready, ok := agent.As[agent.Readier](a)
 		if !ok || asked[ready] {
 			continue

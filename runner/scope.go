@@ -236,7 +236,7 @@ func (s *scope) setInput(run session.Run, p *agent.InvocationParams) {
 	s.turn.mu.Lock()
 	defer s.turn.mu.Unlock()
 	f := s.turn.fold()
-	p.TransferWithAnswer = s.atOnce(p.Node)
+	p.TransferWithAnswer = s.transferWithAnswer(p.Node)
 	user := f.Turn.User
 	if user != nil {
 		p.Metadata = user.Metadata
@@ -252,11 +252,11 @@ func (s *scope) setInput(run session.Run, p *agent.InvocationParams) {
 	}
 }
 
-// atOnce reports whether a transfer may be committed in the same write as the answer that calls it. That needs the
-// conversation's scope, because in inner scopes transfers count in the order of the log. It also needs that no
-// interceptor or guard checks the call or the text first, that no target must report that it is ready, and that the
+// transferWithAnswer reports whether a transfer may be committed in the same write as the answer that calls it. That
+// needs the conversation's scope, because in inner scopes transfers count in the order of the log. It also needs that
+// no interceptor or guard checks the call or the text first, that no target must report that it is ready, and that the
 // limit of tool calls allows one more. The caller holds mu.
-func (s *scope) atOnce(n *agent.Node) bool {
+func (s *scope) transferWithAnswer(n *agent.Node) bool {
 	limit := s.meter.limits.ToolCalls
 	if s.draft.scope != "" || len(s.turn.r.interceptors) > 0 || len(s.guards.own) > 0 || limit > 0 && s.turn.fold().Turn.ToolCalls >= limit {
 		return false
@@ -497,7 +497,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 		s.draft.answerRunning()
 		s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
 		route, transfer := s.transfers.fallbackTransfer(n, to, failure)
-		s.draft.addData(s.draft.void(failure.Code, notCompleted), route, transfer)
+		s.draft.addData(s.draft.discardUnfinished(failure.Code, notCompleted), route, transfer)
 		return s.commitTransfer(transfer.To, nil)
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
@@ -509,7 +509,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 	if errors.Is(err, agent.ErrConflict) {
 		return err // another process writes the log now
 	}
-	if s.turn.r.outer && !s.turn.lastAttempt && s.draft.scope == "" && len(s.draft.run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
+	if s.turn.r.outerRetries && !s.turn.lastAttempt && s.draft.scope == "" && len(s.draft.run.Pending) == 0 && llm.Retryable(err) && !errors.As(err, new(*agent.RunError)) {
 		return s.leaveOpen(err)
 	}
 	s.draft.answerRunning()
@@ -520,7 +520,7 @@ func (s *scope) failStep(n *agent.Node, err error) error {
 // those of the step, which have the usage, and one for the deltas that were shown.
 func (s *scope) leaveOpen(err error) error {
 	s.draft.events = slices.DeleteFunc(s.draft.events, func(e *event.Event) bool { _, void := e.Data.(*event.Discard); return !void })
-	s.draft.addData(s.draft.void(FailureOf(err).Code, notCompleted))
+	s.draft.addData(s.draft.discardUnfinished(FailureOf(err).Code, notCompleted))
 	if storeErr := s.commit(s.ctx, s.draft.takeAll()); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
@@ -537,7 +537,7 @@ func (s *scope) failRun(err error) error {
 		reason = event.FinishReasonLimit
 	}
 	s.draft.answerPending("not executed: "+agent.ForModel(err), nil)
-	s.draft.addData(s.draft.void(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
+	s.draft.addData(s.draft.discardUnfinished(failure.Code, notCompleted), failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason})
 	if storeErr := s.commitEnd(context.WithoutCancel(s.ctx)); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}

@@ -26,18 +26,18 @@ type turnSession struct {
 	lease    session.Lease
 	unleased bool // the first write acquires the lease
 
-	mu        lock // guards the following fields
-	cached    *cachedSession
-	log       []*event.Event   // the events that this turn has stored
-	read      []*event.Event   // the events before them that the turn has read, if any
-	shared    map[string]any   // state of user and app, nil until it is read
-	saved     map[string]int64 // the sizes of files that agents of this turn have saved, by digest
-	onRead    func()           // in an anticipation: called when an agent has read all stored events; otherwise nil
-	handed    *event.Transfer  // in an anticipation: the last transfer of the stored events
-	unstored  unstored
-	confirmed time.Time // the start of the last write by which the store confirmed the lease
-	stop      int64     // the position of the last request to stop that a write has returned
-	lost      bool      // the store refused a write: the lease was lost, or the log differs from the cached session
+	mu           lock // guards the following fields
+	cached       *cachedSession
+	log          []*event.Event   // the events that this turn has stored
+	read         []*event.Event   // the events before them that the turn has read, if any
+	shared       map[string]any   // state of user and app, nil until it is read
+	saved        map[string]int64 // the sizes of files that agents of this turn have saved, by digest
+	onRead       func()           // in an anticipation: called when an agent has read all stored events; otherwise nil
+	lastTransfer *event.Transfer  // in an anticipation: the last transfer of the stored events
+	unstored     unstored
+	confirmed    time.Time // the start of the last write by which the store confirmed the lease
+	stop         int64     // the position of the last request to stop that a write has returned
+	lost         bool      // the store refused a write: the lease was lost, or the log differs from the cached session
 }
 
 // fold returns the fold of the log, for a caller that holds mu.
@@ -59,7 +59,7 @@ func (t *turnSession) Turns() agent.Turns {
 	defer t.mu.Unlock()
 	turns := t.fold().Turns
 	if turns.LastTransfer = t.fold().Conversation.Handed; t.onRead != nil {
-		turns.LastTransfer = t.handed
+		turns.LastTransfer = t.lastTransfer
 	}
 	return turns
 }
@@ -265,15 +265,15 @@ func (t *turnSession) hasLease() bool {
 	return !t.lost && time.Since(t.confirmed) < session.LeaseTTL
 }
 
-// glance implements holder. It reports false after the turn has returned the cached session, and if another process may
-// have the lease.
-func (t *turnSession) glance(look func(*session.Fold) error) (ok bool, err error) {
+// readFold implements holder. It reports false after the turn has returned the cached session, and if another process
+// may have the lease.
+func (t *turnSession) readFold(read func(*session.Fold) error) (ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.left != nil || !t.hasLease() {
 		return false, nil
 	}
-	return true, look(t.fold())
+	return true, read(t.fold())
 }
 
 // encodeSnapshot returns a snapshot of the session, or "" if a memo cannot be encoded.

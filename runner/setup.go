@@ -25,7 +25,7 @@ type setup struct {
 // makeTree makes the tree, with a node for the person of the desk.
 func (c *config) makeTree(tree func(...agent.TreeOption) (*agent.Tree, error)) (*agent.Tree, error) {
 	var opts []agent.TreeOption
-	if c.shares {
+	if c.sharedRequests {
 		opts = append(opts, agent.WithSharedRequests())
 	}
 	if c.anticipates {

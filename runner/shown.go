@@ -65,10 +65,10 @@ func usageIn(e *event.Event) *event.Usage {
 	return nil
 }
 
-// void returns the discard of an answer of a scope that will not be completed: for the consumer, which is to drop the
-// deltas, and for budgets. It is nil if neither the consumer nor the log needs one. The events are those of the next
-// write.
-func (u *unstored) void(scope string, events []*event.Event, code, message string) event.Data {
+// discardUnfinished returns the discard of an answer of a scope that will not be completed: for the consumer, which is
+// to drop the deltas, and for budgets. It is nil if neither the consumer nor the log needs one. The events are those of
+// the next write.
+func (u *unstored) discardUnfinished(scope string, events []*event.Event, code, message string) event.Data {
 	var used *event.Usage
 	if sum := u.used[scope]; sum != nil && !slices.ContainsFunc(events, func(e *event.Event) bool { return e.Scope == scope && usageIn(e) != nil }) {
 		of := sum.Usage

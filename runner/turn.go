@@ -49,7 +49,7 @@ func (t *turn) abandonsLease(cause error) bool {
 	case !t.known:
 		return t.failed != nil
 	}
-	return t.failed != nil && t.unfinished && t.endState == nil && !t.r.outer && !errors.Is(t.failed, ErrLeft) && !errors.Is(t.failed, session.ErrStopped)
+	return t.failed != nil && t.unfinished && t.endState == nil && !t.r.outerRetries && !errors.Is(t.failed, ErrLeft) && !errors.Is(t.failed, session.ErrStopped)
 }
 
 // beginUnleased begins a turn with one write instead of two: the write that stores the first events also acquires the
@@ -61,7 +61,7 @@ func (t *turn) beginUnleased(newMessage bool, begin func() error) (begun bool, e
 	if !newMessage {
 		return false, nil
 	}
-	if t.cached = c.checkOutIf(t.key, (*cachedSession).atRest); t.cached == nil {
+	if t.cached = c.checkOutIf(t.key, (*cachedSession).isIdle); t.cached == nil {
 		return false, nil
 	}
 	t.lease, t.unleased = session.Lease{Head: t.cached.head(), Incarnation: t.cached.incarnation}, true
@@ -312,7 +312,7 @@ func decides(events []*event.Event) bool {
 // snapshots are to be stored the lease is kept for them.
 func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 	c := t.r.cache
-	if t.r.snapshots && t.cached.snapshot.isDue(t.fold().Seq+int64(len(events)), t.r.every) || c.claim(ctx, t.key) != nil {
+	if t.r.snapshots && t.cached.snapshot.isDue(t.fold().Seq+int64(len(events)), t.r.snapshotEvery) || c.claim(ctx, t.key) != nil {
 		return t.appendEvents(ctx, events)
 	}
 	defer c.unclaim(t.key)
@@ -330,7 +330,7 @@ func (t *turn) writeLast(ctx context.Context, events []*event.Event) error {
 // storeSnapshot stores a snapshot of the session if one is due. The turn must still have the lease.
 func (t *turn) storeSnapshot() {
 	w := t.cached
-	if !t.r.snapshots || !w.snapshot.isDue(w.fold.Seq, t.r.every) {
+	if !t.r.snapshots || !w.snapshot.isDue(w.fold.Seq, t.r.snapshotEvery) {
 		return
 	}
 	data := t.encodeSnapshot()

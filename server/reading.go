@@ -68,8 +68,8 @@ func (h *Handler) usage(c *front.Call, info session.Info, at int64) error {
 		}
 		return c.JSON(http.StatusOK, sessionform.UsageOf(f, h.prices))
 	}
-	var now sessionform.Usage // Glance does not read the whole log
-	err := h.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+	var now sessionform.Usage // ReadFold does not read the whole log
+	err := h.turns.Runner().ReadFold(c.R.Context(), info.Key, func(f *session.Fold) error {
 		now = sessionform.UsageOf(f, h.prices)
 		return nil
 	})

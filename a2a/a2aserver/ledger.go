@@ -74,8 +74,8 @@ func (s *served) withLedger(ctx context.Context, info session.Info, show func(*l
 	return nil
 }
 
-// withLedgerForList is look for lists. If a session cannot be read, it has no tasks in the list, and glance logs that
-// once. It does not log the error itself, because it may contain content of the log.
+// withLedgerForList is withLedger for lists. If a session cannot be read, it has no tasks in the list, and this is
+// logged once. It does not log the error itself, because it may contain content of the log.
 func (s *served) withLedgerForList(ctx context.Context, info session.Info, show func(*ledger)) error {
 	err := s.withLedger(ctx, info, show)
 	if err == nil || ctx.Err() != nil {

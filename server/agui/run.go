@@ -39,7 +39,7 @@ func (h *Handler) run(c *front.Call) error {
 func (h *Handler) glance(ctx context.Context, key session.Key) (p *projection, seq int64, asks bool, err error) {
 	run, err := h.turns.RunnerOf(key)
 	if err == nil {
-		err = run.Glance(ctx, key, func(f *session.Fold) error {
+		err = run.ReadFold(ctx, key, func(f *session.Fold) error {
 			questions := f.Questions()
 			onlyCalls := len(questions) > 0 && len(front.PersonQuestions(questions)) == 0 // of the page's tools
 			p, seq, asks = &projection{state: f.States()}, f.Seq, f.Paused() && !onlyCalls

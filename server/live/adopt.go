@@ -160,7 +160,7 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped,
 	if gone != nil {
 		return true, false, false, nil
 	}
-	err = run.Glance(ctx, key, func(f *session.Fold) error {
+	err = run.ReadFold(ctx, key, func(f *session.Fold) error {
 		last := &f.Scope("").Run
 		next := last.Agent
 		if !last.Open {

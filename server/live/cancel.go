@@ -43,7 +43,7 @@ func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error
 // interrupt ends the session's last turn so that it can be resumed. running are the turns of this process.
 func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn) error {
 	var seq int64
-	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+	err := t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 		seq = f.Seq
 		return nil
 	})
@@ -62,7 +62,7 @@ func (t *Turns) interrupt(ctx context.Context, key session.Key, running []*Turn)
 func (t *Turns) requestStop(ctx context.Context, key session.Key, seq int64) error {
 	for requested := false; ; {
 		var runs, stopped bool
-		err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+		err := t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 			runs, stopped = f.StopsAt(seq), f.Stopped()
 			return nil
 		})
@@ -115,7 +115,7 @@ func end(ctx context.Context, turns []*Turn, cause error) error {
 // returns the events that the cancellation stored, without the turn's own events.
 func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
 	return t.CancelIf(ctx, key, func(ctx context.Context) (seq int64, rests bool, err error) {
-		err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+		err = t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 			seq, rests = f.Seq, !f.Unfinished()
 			return nil
 		})
@@ -208,7 +208,7 @@ func (t *Turns) leaveStopped(ctx context.Context, key session.Key) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
 	var write session.Write
-	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+	err := t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 		if f.Unfinished() && !f.Stopped() {
 			write.Stop = f.Seq
 		}

@@ -116,7 +116,7 @@ func (l *logs) sign(ctx context.Context, key session.Key, decisions []runner.Dec
 	if len(decisions) == 0 {
 		return nil, nil
 	}
-	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) (err error) {
+	err = l.reader(key).ReadFold(ctx, key, func(f *session.Fold) (err error) {
 		signed, err = l.deciders.Sign(access.UserOf(ctx), key, f.Questions(), decisions)
 		for i := range signed { // the next try must not answer what the call asks then
 			if c, _ := f.Call(signed[i].CallID); c != nil && c.Open() {

@@ -48,7 +48,7 @@ func (t *Turns) notifyStopped(ctx context.Context, key session.Key, e *event.Eve
 	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(t.here(key)) > 0 {
 		return
 	}
-	_ = t.reader(key).Glance(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
+	_ = t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
 		if f.Seq == e.Seq {
 			t.notifyWatchers(key)
 		}

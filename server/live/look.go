@@ -50,7 +50,7 @@ func (l *logs) Look(ctx context.Context, key session.Key) (s Status, err error) 
 	}
 	for tries := 1; ; tries++ {
 		stopped := false
-		err := run.Glance(ctx, key, func(f *session.Fold) error {
+		err := run.ReadFold(ctx, key, func(f *session.Fold) error {
 			s = Status{State: stateOf(f), Seq: f.Seq, Turn: f.Turn.ID, Pending: f.Questions()}
 			stopped = f.Stopped()
 			if gone == nil {

@@ -163,7 +163,7 @@ func (l *logs) report(ctx context.Context, key session.Key, first int64, apply f
 // find returns the position of the message that started a turn; "" is the last turn.
 func (l *logs) find(ctx context.Context, key session.Key, turn string) (first int64, err error) {
 	var id string
-	err = l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+	err = l.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 		id, first = f.Turn.ID, f.Turn.First
 		return nil
 	})

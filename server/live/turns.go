@@ -226,7 +226,7 @@ func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*T
 
 // rests reports whether the session's last turn has ended, waits or was stopped.
 func (l *logs) rests(ctx context.Context, key session.Key) (rests bool) {
-	err := l.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+	err := l.reader(key).ReadFold(ctx, key, func(f *session.Fold) error {
 		rests = !f.Unfinished() || f.Stopped()
 		return nil
 	})

@@ -224,7 +224,7 @@ func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
 func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool), calls ...string) error {
 	var pending []*event.Relay
 	var first int64 // the position of the turn's first event
-	err := t.runner.Glance(ctx, t.key, func(f *session.Fold) error {
+	err := t.runner.ReadFold(ctx, t.key, func(f *session.Fold) error {
 		if first = f.Turn.First; f.Paused() {
 			pending = f.Questions()
 		}

@@ -144,7 +144,7 @@ func (h *Handler) conversation(c *front.Call) error {
 // writeConversation answers with a conversation.
 func (h *Handler) writeConversation(c *front.Call, info session.Info) error {
 	out := wireConversation{info.Key.ID, "conversation", info.Created.Unix(), map[string]any{}}
-	err := h.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+	err := h.turns.Runner().ReadFold(c.R.Context(), info.Key, func(f *session.Fold) error {
 		if kept, ok := f.State(metadataKey); ok {
 			out.Metadata = event.DecodeValue(event.EncodeJSON(kept))
 		}
@@ -229,7 +229,7 @@ func (h *Handler) changeState(ctx context.Context, key session.Key, delta func(*
 		}
 	}
 	if err == nil {
-		err = h.turns.Runner().Glance(ctx, key, func(f *session.Fold) (err error) {
+		err = h.turns.Runner().ReadFold(ctx, key, func(f *session.Fold) (err error) {
 			e.TurnID, e.RunID = cmp.Or(f.Turn.ID, rand.Text()), cmp.Or(f.Turn.UserRunID, rand.Text())
 			change.Delta, err = delta(f, e.Seq)
 			return err

@@ -243,7 +243,7 @@ func (h *Handler) findResponse(c *front.Call, name string) (*responses.Response,
 	}
 	r := responses.New(id, model)
 	if err = r.Read(c.R.Context(), h.turns, key); err == nil && !r.About().Dropped {
-		err = h.turns.Runner().Glance(c.R.Context(), key, func(f *session.Fold) error {
+		err = h.turns.Runner().ReadFold(c.R.Context(), key, func(f *session.Fold) error {
 			if _, deleted := f.State(deletedKey(id)); deleted {
 				return front.NotFound()
 			}

@@ -105,7 +105,7 @@ func DetailOf(ctx context.Context, turns *live.Turns, info session.Info, past bo
 		d.Seq, d.State, d.Turn, d.Updated = f.Seq, r.State, r.ID, f.Latest.UTC()
 		d.Active = turns.Runner().Next(f).Agent.Name()
 		err = d.apply(f)
-	} else if err = turns.Runner().Glance(ctx, info.Key, d.apply); err == nil && d.Turn != "" {
+	} else if err = turns.Runner().ReadFold(ctx, info.Key, d.apply); err == nil && d.Turn != "" {
 		r, err = turns.Report(ctx, info.Key, d.Turn)
 	}
 	d.Pending = questionsOf(r, func(q *event.Relay) bool { return turns.MayDecide(ctx, info.Key, q) })

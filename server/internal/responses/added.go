@@ -120,7 +120,7 @@ func TurnBefore(f *session.Fold) string { return cmp.Or(f.Turn.ID, beforeFirst) 
 
 // AddedTo calls [AddedIn] with the current state of a session. turn is the turn before the newest items.
 func AddedTo(ctx context.Context, turns *live.Turns, key session.Key, id ID) (added Added, turn string, err error) {
-	err = turns.Runner().Glance(ctx, key, func(f *session.Fold) error {
+	err = turns.Runner().ReadFold(ctx, key, func(f *session.Fold) error {
 		added, turn = AddedIn(f.States(), id), TurnBefore(f)
 		return nil
 	})

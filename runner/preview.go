@@ -66,7 +66,7 @@ func (r *setup) sessionAt(ctx context.Context, key session.Key, seq int64) (*cac
 }
 
 func (r *Runner) preview(ctx context.Context, w *cachedSession, name string) (preview *Preview, failed error) {
-	failed = r.imaginary(ctx, w).imagine(name, func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
+	failed = r.readOnlyTurn(ctx, w).withNextRequest(name, func(_ *scope, _ *agent.Invocation, model llm.Model, req *llm.Request) error {
 		preview = &Preview{req, llm.CountRequest(req, r.counter), model}
 		return nil
 	})
@@ -95,7 +95,7 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	if err != nil {
 		return nil, err
 	}
-	err = r.imaginary(ctx, w).imagine(name, func(sc *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+	err = r.readOnlyTurn(ctx, w).withNextRequest(name, func(sc *scope, inv *agent.Invocation, model llm.Model, req *llm.Request) error {
 		var text, reasoning strings.Builder
 		s, sealed := &Sample{Model: model.Name()}, ""
 		for c, err := range sc.runtime.Ask(ctx, inv, model, req) {
@@ -132,23 +132,23 @@ func (r *Runner) Sample(ctx context.Context, key session.Key, seq int64, name st
 	return sample, err
 }
 
-// imaginary returns a turn that stores nothing.
-func (r *setup) imaginary(ctx context.Context, w *cachedSession) *turn {
+// readOnlyTurn returns a turn that stores nothing.
+func (r *setup) readOnlyTurn(ctx context.Context, w *cachedSession) *turn {
 	t := newTurn(ctx, r, w.key)
 	t.cached, t.read, t.newID = w, w.tail, randomID
 	return t
 }
 
-// imagine calls do with the next request to the model of an agent. If the agent has no model, it does not call do. A
-// panic of the agent or of do is an error.
-func (t *turn) imagine(name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
+// withNextRequest calls do with the next request to the model of an agent. If the agent has no model, it does not call
+// do. A panic of the agent or of do is an error.
+func (t *turn) withNextRequest(name string, do func(*scope, *agent.Invocation, llm.Model, *llm.Request) error) (failed error) {
 	r, w, ctx := t.r, t.cached, t.ctx
 	defer t.cancel(nil)
 	n := r.tree.Node(name)
 	if n == nil {
 		return fmt.Errorf("runner: no agent %q in the tree: %w", name, agent.ErrBadInput)
 	}
-	a, ok := agent.As[asker](n.Agent)
+	a, ok := agent.As[requester](n.Agent)
 	if !ok {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (t *turn) imagine(name string, do func(*scope, *agent.Invocation, llm.Model
 		s.setInput(session.Run{Transfer: conversation.Handed}, &params)
 	}
 	s.draft.inv = agent.NewInvocation(params)
-	model, req, err := a.Asks(ctx, s.draft.inv)
+	model, req, err := a.NextRequest(ctx, s.draft.inv)
 	if err != nil {
 		return err
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Glance calls look with the current fold of a session's log. It reads only the events that the runner has not seen
-// yet, and none while the runner runs a turn of the session. That turn waits with its writes until look returns. So
-// look must be quick, must not call any method of the runner except [Runner.Next], and must not keep a part of the
-// fold that is not a copy. A session that does not exist has an empty fold. The error is that of look or of the
+// ReadFold calls read with the current fold of a session's log. It reads only the events that the runner has not seen
+// yet, and none while the runner runs a turn of the session. That turn waits with its writes until read returns. So
+// read must be quick, must not call any method of the runner except [Runner.Next], and must not keep a part of the
+// fold that is not a copy. A session that does not exist has an empty fold. The error is that of read or of the
 // store.
-func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
+func (r *Runner) ReadFold(ctx context.Context, key session.Key, read func(*session.Fold) error) error {
 	for {
 		t := r.cache.holderOf(key)
 		if t != nil {
-			if ok, err := t.glance(look); ok {
+			if ok, err := t.readFold(read); ok {
 				return err
 			}
 		}
@@ -25,25 +25,25 @@ func (r *Runner) Glance(ctx context.Context, key session.Key, look func(*session
 			return err
 		}
 		if other := r.cache.holderOf(key); other == nil || other == t {
-			return r.glance(ctx, key, look)
+			return r.readFold(ctx, key, read)
 		}
 		r.cache.unclaim(key)
 	}
 }
 
-func (r *Runner) glance(ctx context.Context, key session.Key, look func(*session.Fold) error) error {
+func (r *Runner) readFold(ctx context.Context, key session.Key, read func(*session.Fold) error) error {
 	defer r.cache.unclaim(key)
 	w, err := r.cache.upToDate(ctx, key, nil)
 	if err != nil {
 		return err
 	}
 	defer r.cache.checkIn(w)
-	return look(&w.fold)
+	return read(&w.fold)
 }
 
 // Active returns the name of the agent that would answer the next message of the session.
 func (r *Runner) Active(ctx context.Context, key session.Key) (name string, err error) {
-	err = r.Glance(ctx, key, func(f *session.Fold) error {
+	err = r.ReadFold(ctx, key, func(f *session.Fold) error {
 		name = r.Next(f).Agent.Name()
 		return nil
 	})
@@ -51,7 +51,7 @@ func (r *Runner) Active(ctx context.Context, key session.Key) (name string, err 
 }
 
 // Next returns the agent that would answer the next message of a session with this fold. It may be called in a
-// glance.
+// [Runner.ReadFold].
 func (r *Runner) Next(f *session.Fold) *agent.Node {
 	n, _ := r.activeNode(f)
 	return n
@@ -60,7 +60,7 @@ func (r *Runner) Next(f *session.Fold) *agent.Node {
 // Pending returns the open questions of the session's turn, including those of agents in tools and graphs, in the order
 // in which they were asked. A page shows them after a reload. [Runner.Resume] takes the decisions.
 func (r *Runner) Pending(ctx context.Context, key session.Key) (asked []*event.Relay, err error) {
-	err = r.Glance(ctx, key, func(f *session.Fold) error {
+	err = r.ReadFold(ctx, key, func(f *session.Fold) error {
 		if f.Paused() {
 			asked = f.Questions()
 		}
