@@ -140,11 +140,13 @@ func (b *answerBody) whole() ([]byte, error) {
 		return nil, b.client.truncated(err, nil)
 	case err != nil || data[0] == '[' && !json.Valid(data):
 		return nil, b.client.badEvent(data, err)
-	case len(raw) < len(data):
+	}
+	rest := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(data[len(raw):]), []byte("data:")))
+	if len(rest) > 0 && !bytes.EqualFold(rest, doneMark) { // 9router appends the end of an event stream
 		return nil, b.client.badEvent(data, errors.New("unexpected data after the JSON object"))
 	}
 	b.json, b.done = true, true
-	return oneLine(unlisted(data)), nil
+	return oneLine(unlisted(raw)), nil
 }
 
 // oneLine replaces line ends by spaces. In JSON they can only be between tokens.

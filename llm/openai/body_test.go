@@ -36,6 +36,8 @@ func TestFormsOfStreams(t *testing.T) {
 		"empty lists":         {`data: {"base_resp":[],"x_groq":"","choices":[{"delta":{"content":"Hello world","function_call":"","tool_calls":false}}],"model":"m-1"}` + "\n\n" + `data: {"choices":[{"delta":[],"message":"","finish_reason":"stop"}]}`, ""},
 		"json":                {`{"choices":[{"message":{"role":"assistant","content":"Hello world"},"finish_reason":"stop"}],"model":"m-1"}`, ""},
 		"pretty json":         {"\n \r\n{\"choices\":[\n  {\"message\":{\"content\":\"Hello world\"}}\r\n],\n\"model\":\"m-1\"}\n", ""},
+		"json, then done":     {`{"choices":[{"message":{"content":"Hello world"}}],"model":"m-1"}` + "data: [DONE]\n\n", ""}, // decolua/9router#3492
+		"json, and done":      {"{\n" + `"choices":[{"message":{"content":"Hello world"}}],"model":"m-1"}` + "\n\n[done]\n", ""},
 		"json after all":      {": hi\n\n{\"choices\":[\n  {\"message\":{\"content\":\"Hello world\"},\"finish_reason\":\"stop\"}],\n\"model\":\"m-1\"}\n", ""},
 		"events of events":    {"data: data: " + ev1 + "\n\ndata: data: " + ev2 + "\n\ndata: data: [done]\n\n", ""},
 		"thoughts in parts":   {`{"choices":[{"message":{"content":[{"type":"reasoning","text":"Hm."},{"type":"thinking","text":"So."},{"type":"text","text":"Hello world"}]}}],"model":"m-1"}`, ""},
