@@ -191,29 +191,12 @@ func (b *answerBody) readLine() ([]byte, error) {
 // take processes one line. It returns an event if the line completes one.
 func (b *answerBody) take(line []byte) []byte {
 	line = bytes.TrimPrefix(line, byteOrderMark) // some servers write the mark before each event
-	field, value, _ := bytes.Cut(line, []byte(":"))
-	switch {
-	case len(line) == 0:
+	if len(line) == 0 {
 		return b.flush()
-	case line[0] == ':':
-		return nil // a comment that keeps the connection open
-	case line[0] == '{' || line[0] == '<' || line[0] == '[' && (len(line) == 1 || line[1] == '{' || json.Valid(line) || bytes.EqualFold(line, doneMark)):
-		value = line // some proxies send an error without "data:"
-	case string(field) == "event":
-		b.kind = string(bytes.TrimSpace(value))
+	}
+	value, named, ok := b.data(line)
+	if !ok {
 		return nil
-	case string(field) == "error":
-		b.kind = "error" // llama.cpp has used this field name
-	case string(field) != "data" && (len(b.pending) == 0 || !b.bare || string(field) == "id" || string(field) == "retry"):
-		return nil // also fields that the standard tells clients to ignore
-	case string(field) != "data":
-		value = line // of an object in several lines, or of a page
-	}
-	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
-		// A proxy has wrapped lines of events in events.
-	}
-	if len(value) > 0 && value[0] == '"' && len(b.pending) == 0 {
-		value = unlisted(value)
 	}
 	switch {
 	case bytes.EqualFold(value, doneMark), string(value) == `"[DONE]"`:
@@ -238,8 +221,36 @@ func (b *answerBody) take(line []byte) []byte {
 		return b.named(value)
 	}
 	b.pending = append(b.pending[:0], value...)
-	b.bare = string(field) != "data" || len(value) == 1
+	b.bare = !named || len(value) == 1
 	return nil
+}
+
+// data returns the data in a line, and whether the line names it so. ok is false for a line without data.
+func (b *answerBody) data(line []byte) (value []byte, named, ok bool) {
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	named = string(field) == "data"
+	switch {
+	case line[0] == ':':
+		return nil, false, false // a comment that keeps the connection open
+	case line[0] == '{' || line[0] == '<' || line[0] == '[' && (len(line) == 1 || line[1] == '{' || json.Valid(line) || bytes.EqualFold(line, doneMark)):
+		value = line // some proxies send an error without "data:"
+	case string(field) == "event":
+		b.kind = string(bytes.TrimSpace(value))
+		return nil, false, false
+	case string(field) == "error":
+		b.kind = "error" // llama.cpp has used this field name
+	case !named && (len(b.pending) == 0 || !b.bare || string(field) == "id" || string(field) == "retry"):
+		return nil, false, false // also fields that the standard tells clients to ignore
+	case !named:
+		value = line // of an object in several lines, or of a page
+	}
+	for value = bytes.TrimSpace(value); bytes.HasPrefix(value, []byte("data:")); value = bytes.TrimSpace(value[5:]) {
+		// A proxy has wrapped lines of events in events.
+	}
+	if len(value) > 0 && value[0] == '"' && len(b.pending) == 0 {
+		value = unlisted(value)
+	}
+	return value, named, true
 }
 
 // isError reports whether a line is a whole error object.

@@ -173,13 +173,23 @@ func classify(status int, a *goopenai.APIError, waits bool) (llm.ErrorCode, bool
 		return llm.CodeBadRequest, false
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, bad && says(a, noModel):
 		return llm.CodeNotFound, false
-	case status == http.StatusRequestTimeout:
+	}
+	return codeOf(status)
+}
+
+// codeOf returns the code of a status by itself, and whether the request may be retried.
+func codeOf(status int) (llm.ErrorCode, bool) {
+	switch status {
+	case http.StatusRequestTimeout:
 		return llm.CodeTimeout, true
-	case status == http.StatusConflict:
+	case http.StatusConflict:
 		return llm.CodeBadRequest, true
-	case status == http.StatusTooManyRequests, status == 498: // 498: Groq is out of capacity
+	case http.StatusTooManyRequests, 498: // 498: Groq is out of capacity
 		return llm.CodeRateLimited, true
-	case unknown, status == http.StatusFailedDependency, status == http.StatusTooEarly, status == 499, status >= 500: // 499: Google's CANCELLED, and proxies
+	case 0, http.StatusFailedDependency, http.StatusTooEarly, 499: // 499: Google's CANCELLED, and proxies
+		return llm.CodeServer, true
+	}
+	if status >= 500 {
 		return llm.CodeServer, true
 	}
 	return llm.CodeBadRequest, false
