@@ -114,7 +114,7 @@ func (s runtime) anticipate(ctx context.Context, inv *agent.Invocation, model ll
 		}
 	}
 	limit := s.meter.limits.Transfers
-	if _, turn := s.runAndTurn(); len(a.prospect.Targets) == 0 || t.r.late.Load() >= maxLate || limit > 0 && turn.Transfers >= limit {
+	if _, turn := s.turn.runAndTurn(s.draft.scope); len(a.prospect.Targets) == 0 || t.r.late.Load() >= maxLate || limit > 0 && turn.Transfers >= limit {
 		return
 	}
 	if s.meter.counts() {
@@ -409,15 +409,15 @@ func contradicts(events []*event.Event) bool {
 	})
 }
 
-// mayFollow reports whether a step has transferred to the anticipated target, or whether a later step still can.
-func (s *scope) mayFollow(a *anticipation, out outcome, err error) bool {
+// mayFollow reports whether a step has transferred to the anticipated target, or whether a later step still can after
+// these pending calls.
+func (a *anticipation) mayFollow(out outcome, err error, pending []session.Call) bool {
 	switch {
 	case err != nil:
 		return false
 	case out.transfer != nil:
 		return a.mayTarget(out.transfer.To)
 	}
-	pending := s.turn.runOf("").Pending
 	return out.more && len(pending) > 0 && !slices.ContainsFunc(pending, func(c session.Call) bool { return c.Name != agent.TransferTool })
 }
 

@@ -74,7 +74,7 @@ func (s *inner) runCall(cause string, input json.RawMessage) error {
 // that still waits.
 func (s *inner) enterScope(cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
 	t := s.turn
-	run, turn := s.outer.runAndTurn()
+	run, turn := s.outer.turn.runAndTurn(s.outer.draft.scope)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if run.Call(cause) != nil {

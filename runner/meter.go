@@ -428,7 +428,7 @@ func isAnswer(e *event.Event) bool {
 // nothing else.
 func (s *scope) recordUsage(failed error) {
 	t, a := s.turn, s.turn.anticipation
-	if errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
+	if t.mu.left != nil || errors.Is(failed, agent.ErrConflict) || errors.Is(failed, session.ErrUnavailable) {
 		return
 	}
 	if a != nil && a.done != nil {
@@ -447,7 +447,7 @@ func (s *scope) recordUsage(failed error) {
 func (t *turn) brokenOff() (events []*event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.left != nil || t.lost {
+	if t.lost {
 		return nil
 	}
 	for _, scope := range slices.Sorted(maps.Keys(t.unstored.used)) {

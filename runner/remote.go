@@ -23,27 +23,7 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 	recorded := make([][]event.Data, len(tasks))
 	var wg sync.WaitGroup
 	for i, r := range tasks {
-		agents := t.remoteAgents(r)
-		if len(agents) == 0 {
-			t.r.logger.Warn("the task of a remote agent cannot be canceled: the agent that began it is not in the tree", "agent", r.Agent, "task", r.TaskID)
-			continue
-		}
-		params := agent.InvocationParams{Session: &t.turnSession, TurnID: r.TurnID, RunID: r.RunID, Scope: r.Scope, Since: r.Since}
-		if r.Scope != "" {
-			params.Session = &scopeSession{turnSession: &t.turnSession, after: max(0, r.First-1)}
-		}
-		wg.Go(func() {
-			for _, a := range agents {
-				params.Tree = a.tree
-				data, err := t.askCanceler(a.node, params)
-				if err != nil {
-					t.r.logger.Error("the task of a remote agent could not be canceled", "agent", r.Agent, "task", r.TaskID, "error", err)
-				}
-				if len(data) > 0 { // only one of several agents has the task
-					recorded[i] = data
-				}
-			}
-		})
+		wg.Go(func() { recorded[i] = t.cancelTask(r) })
 	}
 	wg.Wait()
 	for i, r := range tasks {
@@ -57,6 +37,30 @@ func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Eve
 		}
 	}
 	return inner, rest
+}
+
+// cancelTask asks the agents that may have begun a remote task to cancel it. It returns the payloads to store.
+func (t *turn) cancelTask(r session.Remote) (payloads []event.Data) {
+	agents := t.remoteAgents(r)
+	if len(agents) == 0 {
+		t.r.logger.Warn("the task of a remote agent cannot be canceled: the agent that began it is not in the tree", "agent", r.Agent, "task", r.TaskID)
+		return nil
+	}
+	params := agent.InvocationParams{Session: &t.turnSession, TurnID: r.TurnID, RunID: r.RunID, Scope: r.Scope, Since: r.Since}
+	if r.Scope != "" {
+		params.Session = &scopeSession{turnSession: &t.turnSession, after: max(0, r.First-1)}
+	}
+	for _, a := range agents {
+		params.Tree = a.tree
+		data, err := t.askCanceler(a.node, params)
+		if err != nil {
+			t.r.logger.Error("the task of a remote agent could not be canceled", "agent", r.Agent, "task", r.TaskID, "error", err)
+		}
+		if len(data) > 0 { // only one of several agents has the task
+			payloads = data
+		}
+	}
+	return payloads
 }
 
 // agentInTree is an agent in a tree, which may be that of an inner scope.

@@ -112,7 +112,7 @@ func (s *scope) beginStep() (n *agent.Node, done bool, err error) {
 
 // endStep ends a step in the way in which its agent has ended it.
 func (s *scope) endStep(n *agent.Node, out outcome, err error) (done bool, _ error) {
-	if a := s.openAnticipation(); a != nil && !s.stopped && !s.mayFollow(a, out, err) {
+	if a := s.openAnticipation(); a != nil && !s.stopped && !a.mayFollow(out, err, s.turn.runOf("").Pending) {
 		s.discardAnticipation()
 	}
 	switch {
@@ -135,7 +135,7 @@ func (s *scope) endStep(n *agent.Node, out outcome, err error) (done bool, _ err
 // openRun finds the run of the next step. If the log ends before the start of that run, it stores the start. It reports
 // whether the scope is done.
 func (s *scope) openRun() (turn session.Turn, done bool, err error) {
-	run, turn := s.runAndTurn()
+	run, turn := s.turn.runAndTurn(s.draft.scope)
 	switch {
 	case turn.ID == "":
 		return turn, true, nil // no user has sent a message
@@ -143,7 +143,7 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 		if err := s.commit(s.ctx, s.turn.startAnswer(nil, turn.ID, turn.UserRunID)); err != nil || s.stopped {
 			return turn, false, err
 		}
-		run, turn = s.runAndTurn()
+		run, turn = s.turn.runAndTurn(s.draft.scope)
 	}
 	if !run.Open {
 		if run.Finish != event.FinishReasonTransfer {
@@ -154,17 +154,10 @@ func (s *scope) openRun() (turn session.Turn, done bool, err error) {
 			return turn, false, err
 		}
 		s.activeChanged()
-		run, turn = s.runAndTurn()
+		run, turn = s.turn.runAndTurn(s.draft.scope)
 	}
 	s.draft.run = run
 	return turn, false, nil
-}
-
-// runAndTurn returns copies of the scope's current run and of the turn. It locks mu.
-func (s *scope) runAndTurn() (session.Run, session.Turn) {
-	s.turn.mu.Lock()
-	defer s.turn.mu.Unlock()
-	return s.turn.fold().Scope(s.draft.scope).Run, s.turn.fold().Turn
 }
 
 // runAgent runs one step of an agent and stores what it yields. The events of the last write, which is still

@@ -259,6 +259,13 @@ func (t *turnSession) runOf(scope string) session.Run {
 	return t.fold().Scope(scope).Run
 }
 
+// runAndTurn returns the last run of a scope, and the turn.
+func (t *turnSession) runAndTurn(scope string) (session.Run, session.Turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fold().Scope(scope).Run, t.fold().Turn
+}
+
 // hasLease reports false if another process may have the lease, because the store has refused a write or has not
 // confirmed the lease for session.LeaseTTL. The caller holds mu.
 func (t *turnSession) hasLease() bool {
