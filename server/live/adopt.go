@@ -155,8 +155,8 @@ func (l *orphanSearch) ours(ctx context.Context, key session.Key) bool {
 
 // interrupted reports whether the last turn of a session was interrupted, or runs, whether it was stopped, and whether
 // these Turns may adopt it if not: the tree has its agent, and WithAutoResume accepts it.
-func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped, ours bool, err error) {
-	run, gone := t.RunnerOf(key)
+func (l *logs) interrupted(ctx context.Context, key session.Key) (cut, stopped, ours bool, err error) {
+	run, gone := l.RunnerOf(key)
 	if gone != nil {
 		return true, false, false, nil
 	}
@@ -167,7 +167,7 @@ func (t *Turns) interrupted(ctx context.Context, key session.Key) (cut, stopped,
 			next = last.Target
 		}
 		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && t.resume(f.Turn.User)
+		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && l.resume(f.Turn.User)
 		return nil
 	})
 	return cut, stopped, ours, err

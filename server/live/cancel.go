@@ -180,7 +180,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 }
 
 // outliving returns a context with the values of ctx that ends cancelTime after ctx, or a second after Close.
-func (t *Turns) outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *registry) outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(cancelTime)
@@ -188,7 +188,7 @@ func (t *Turns) outliving(ctx context.Context) (context.Context, context.CancelF
 		select {
 		case <-timer.C:
 		case <-longer.Done():
-		case <-t.background.Done():
+		case <-r.background.Done():
 			timer.Reset(time.Second)
 			select {
 			case <-timer.C:

@@ -53,12 +53,12 @@ func (t *Turns) DeliverOnce(ctx context.Context, key session.Key, req Request, m
 
 // delivered reports whether the log of the handoff has the message. It returns ErrMismatch if the log has another
 // message with the name of the request.
-func (t *Turns) delivered(ctx context.Context, key session.Key, name string, msg human.Event) (bool, error) {
-	info, _, err := session.Find(ctx, t.store, key)
+func (l *logs) delivered(ctx context.Context, key session.Key, name string, msg human.Event) (bool, error) {
+	info, _, err := session.Find(ctx, l.store, key)
 	if err != nil {
 		return false, err
 	}
-	for e, err := range session.Backward(ctx, t.store, key, info.Seq+1) {
+	for e, err := range session.Backward(ctx, l.store, key, info.Seq+1) {
 		if err != nil {
 			return false, err
 		}

@@ -44,13 +44,13 @@ func (t *Turns) follow(ctx context.Context, cancel context.CancelCauseFunc, key 
 
 // notifyStopped cancels the watchers of a session after an event if it is the last one, and says that no process resumes
 // the turn: another process may have stored it. It does nothing while this process runs or resumes the turn.
-func (t *Turns) notifyStopped(ctx context.Context, key session.Key, e *event.Event) {
-	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(t.here(key)) > 0 {
+func (l *logs) notifyStopped(ctx context.Context, key session.Key, e *event.Event) {
+	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(l.here(key)) > 0 {
 		return
 	}
-	_ = t.reader(key).ReadFold(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
+	_ = l.reader(key).ReadFold(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
 		if f.Seq == e.Seq {
-			t.notifyWatchers(key)
+			l.notifyWatchers(key)
 		}
 		return nil
 	})
@@ -58,8 +58,8 @@ func (t *Turns) notifyStopped(ctx context.Context, key session.Key, e *event.Eve
 
 // begun reports whether a session has events of its own. A fork without any only shows the turn of its parent, and
 // runs nothing until a caller resumes it.
-func (t *Turns) begun(ctx context.Context, key session.Key) (bool, error) {
-	info, ok, err := session.Find(ctx, t.store, key)
+func (l *logs) begun(ctx context.Context, key session.Key) (bool, error) {
+	info, ok, err := session.Find(ctx, l.store, key)
 	return ok && info.Seq > info.ParentSeq, err
 }
 

@@ -78,6 +78,7 @@ type logs struct {
 	registry
 	store    Store
 	deciders Deciders
+	resume   func(*event.User) bool // of WithAutoResume
 }
 
 // Report returns the outcome of the turn with an id; "" is the last turn. If the session has no such turn, the error

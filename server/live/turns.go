@@ -33,7 +33,6 @@ type Turns struct {
 	logs
 	locks
 	requestCache requestCache
-	resume       func(*event.User) bool
 	every        time.Duration // the interval of searches for turns whose process died; 0: never
 	logger       *slog.Logger
 }
@@ -74,8 +73,8 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{logs: logs{store: store}, locks: locks{held: make(map[session.Key]chan struct{})}, requestCache: requestCache{store: store, asked: make(map[session.Key]*requests)},
-		resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler)}
+	t := &Turns{logs: logs{store: store, resume: func(*event.User) bool { return true }}, locks: locks{held: make(map[session.Key]chan struct{})}, requestCache: requestCache{store: store, asked: make(map[session.Key]*requests)},
+		logger: slog.New(slog.DiscardHandler)}
 	t.registry.init()
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
