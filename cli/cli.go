@@ -95,7 +95,7 @@ func Run(ctx context.Context, args []string, streams Streams, opts ...Option) in
 }
 
 func execute(ctx context.Context, args []string, streams Streams, in *factory.Interrupts, opts []Option) int {
-	f := &factory.Factory{Streams: streams, Name: "arbor", Interrupts: in}
+	f := &factory.Factory{Output: factory.Output{Streams: streams, Name: "arbor"}, Interrupts: in}
 	if f.Getenv == nil {
 		f.Getenv = func(string) string { return "" }
 	}

@@ -21,7 +21,7 @@ func TestHelp(t *testing.T) {
 	serves := func(*runner.Runner, string, tools.By, access.Options, *access.Limit, *slog.Logger) (MCPServer, error) {
 		return nil, nil
 	}
-	f := &factory.Factory{Name: "arbor", MCP: &MCP{Server: serves}, Streams: Streams{Getenv: func(string) string { return "" }}}
+	f := &factory.Factory{MCP: &MCP{Server: serves}, Output: factory.Output{Name: "arbor", Streams: Streams{Getenv: func(string) string { return "" }}}}
 	left := pages(f)
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {

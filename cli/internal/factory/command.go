@@ -227,13 +227,13 @@ func Needs(flags *pflag.FlagSet, name string, needed ...string) error {
 }
 
 // JSONFlag adds --json.
-func (f *Factory) JSONFlag(fs *pflag.FlagSet, usage string) {
-	fs.BoolVarP(&f.JSON, "json", "j", false, usage)
+func (o *Output) JSONFlag(fs *pflag.FlagSet, usage string) {
+	fs.BoolVarP(&o.JSON, "json", "j", false, usage)
 }
 
 // WithJSON returns a command with --json.
-func (f *Factory) WithJSON(cmd *cobra.Command, usage string) *cobra.Command {
-	f.JSONFlag(cmd.Flags(), usage)
+func (o *Output) WithJSON(cmd *cobra.Command, usage string) *cobra.Command {
+	o.JSONFlag(cmd.Flags(), usage)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 
@@ -26,9 +27,18 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// Output is what the command prints to people and programs, and where.
+type Output struct {
+	Streams
+	Name   string      // of the program
+	Out    *FirstError // Stdout
+	JSON   bool        // --json is given
+	saying sync.Mutex  // guards Stderr
+}
+
 // ShowQuestions prints questions to people, each of them complete.
-func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
-	terminal := f.TerminalOf(w)
+func (o *Output) ShowQuestions(w io.Writer, asked []*event.Relay) {
+	terminal := o.TerminalOf(w)
 	var b strings.Builder
 	for _, d := range asked {
 		line, rows := render.Question(d, terminal.Columns)
@@ -37,8 +47,8 @@ func (f *Factory) ShowQuestions(w io.Writer, asked []*event.Relay) {
 			b.WriteString(row + "\n")
 		}
 	}
-	f.saying.Lock()
-	defer f.saying.Unlock()
+	o.saying.Lock()
+	defer o.saying.Unlock()
 	_, _ = io.WriteString(w, b.String()) // the output keeps its errors
 }
 
@@ -98,44 +108,44 @@ func Status(err error) int {
 }
 
 // Finish reports an error to the user and returns the status.
-func (f *Factory) Finish(err error) int {
-	f.Report(err)
+func (o *Output) Finish(err error) int {
+	o.Report(err)
 	return Status(err)
 }
 
 // Report writes an error to standard error: one line, or one line per problem.
-func (f *Factory) Report(err error) {
+func (o *Output) Report(err error) {
 	var said Exit
 	switch {
 	case err == nil, errors.As(err, &said), errors.Is(err, syscall.EPIPE):
 		return
 	case errors.Is(err, context.Canceled):
-		f.Say("interrupted")
+		o.Say("interrupted")
 		return
 	}
 	lines := ProblemLines(err)
 	if all, what := ProblemsOf(err); all != nil {
 		lines = append([]string{render.Count(len(lines), "problem") + " in the " + what}, lines...)
 	}
-	f.SayTo(f.Stderr, lines...)
+	o.SayTo(o.Stderr, lines...)
 }
 
 // Say writes one line about the command itself to standard error. It is safe for concurrent use.
-func (f *Factory) Say(format string, args ...any) {
-	f.SayTo(f.Stderr, fmt.Sprintf(format, args...))
+func (o *Output) Say(format string, args ...any) {
+	o.SayTo(o.Stderr, fmt.Sprintf(format, args...))
 }
 
 // SayTo writes lines about the command itself, the first with its name. It is safe for concurrent use.
-func (f *Factory) SayTo(w io.Writer, lines ...string) {
+func (o *Output) SayTo(w io.Writer, lines ...string) {
 	var b strings.Builder
 	for i, line := range lines {
 		if i == 0 {
-			line = f.Name + ": " + line
+			line = o.Name + ": " + line
 		}
 		b.WriteString(visible.Line(line) + "\n")
 	}
-	f.saying.Lock()
-	defer f.saying.Unlock()
+	o.saying.Lock()
+	defer o.saying.Unlock()
 	_, _ = io.WriteString(w, b.String()) // there is no other place to report an error
 }
 
@@ -187,15 +197,15 @@ func fileProblem(err *fs.PathError) string {
 }
 
 // Problems prints problems in lines, or with --json as an array, counts them, and returns the command's error.
-func (f *Factory) Problems(all any, lines []string) error {
-	if f.JSON {
-		render.JSON(f.Stdout, all)
+func (o *Output) Problems(all any, lines []string) error {
+	if o.JSON {
+		render.JSON(o.Stdout, all)
 	} else {
 		for _, line := range lines {
-			fmt.Fprintln(f.Stdout, visible.Line(line))
+			fmt.Fprintln(o.Stdout, visible.Line(line))
 		}
 	}
-	f.Say("%s", render.Count(len(lines), "problem"))
+	o.Say("%s", render.Count(len(lines), "problem"))
 	return Exit(StatusUsage)
 }
 
@@ -217,7 +227,7 @@ func Cases[T any](files []string, load func(file string) ([]T, error)) (all []T,
 }
 
 // Warnings returns a logger that prints records from level warn on.
-func (f *Factory) Warnings() *slog.Logger { return slog.New(warningsOnly{sayer{f}}) }
+func (o *Output) Warnings() *slog.Logger { return slog.New(warningsOnly{sayer{o}}) }
 
 // warningsOnly passes on records from level warn on.
 type warningsOnly struct{ slog.Handler }
@@ -250,32 +260,32 @@ func Table(w io.Writer, head string) *tabwriter.Writer {
 // Rows prints a list: a table below a head or, with --json, an object per row and line.
 type Rows struct {
 	*tabwriter.Writer
-	f *Factory
+	o *Output
 }
 
 // Rows returns an empty list. Its Flush prints the table.
-func (f *Factory) Rows(head string) Rows {
-	if f.JSON {
+func (o *Output) Rows(head string) Rows {
+	if o.JSON {
 		head = ""
 	}
-	return Rows{Table(f.Stdout, head), f}
+	return Rows{Table(o.Stdout, head), o}
 }
 
 // Add adds a row: the object of --json, and the cells of the table.
 func (r Rows) Add(object any, cells ...string) {
-	if r.f.JSON {
-		render.JSON(r.f.Stdout, object)
+	if r.o.JSON {
+		render.JSON(r.o.Stdout, object)
 	} else {
 		fmt.Fprintln(r, strings.Join(cells, "\t"))
 	}
 }
 
 // PrintJSON writes one object: in one line with --json, otherwise indented.
-func (f *Factory) PrintJSON(v any) error {
-	if !f.JSON && render.IndentedJSON(f.Stdout, v) == nil {
+func (o *Output) PrintJSON(v any) error {
+	if !o.JSON && render.IndentedJSON(o.Stdout, v) == nil {
 		return nil
 	}
-	render.JSON(f.Stdout, v) // also for values that are nested more deeply than encoding/json indents
+	render.JSON(o.Stdout, v) // also for values that are nested more deeply than encoding/json indents
 	return nil
 }
 

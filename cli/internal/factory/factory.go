@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -27,8 +26,7 @@ import (
 
 // Factory is one execution of the command.
 type Factory struct {
-	Streams
-	Name       string
+	Output
 	Interrupts *Interrupts
 
 	Build    func(llm.Model) (agent.Agent, error) // nil if not given
@@ -52,14 +50,11 @@ type Factory struct {
 	A2A03         a2aserver.Option        // nil: not built in
 	A2A03Bindings []a2a.Binding
 
-	Out      *FirstError // Stdout
-	saying   sync.Mutex  // guards Stderr
 	Place    place
 	Server   serverFlags
 	Tape     tape
 	Model    string       // the name of --model
 	Prices   string       // the file of --prices
-	JSON     bool         // --json is given
 	ToDesk   bool         // --desk is given
 	timeouts llm.Timeouts // of the models' endpoint, by flags
 	Began    bool         // the command line is valid, and the command has started

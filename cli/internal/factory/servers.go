@@ -115,7 +115,7 @@ func goLive(ctx context.Context, f *Factory, db *Database) error {
 	if f.Place.Redis == "" {
 		return nil
 	}
-	tail, err := f.Redis(ctx, f.Place.Redis, db.Store, PollInterval, slog.New(sayer{f}))
+	tail, err := f.Redis(ctx, f.Place.Redis, db.Store, PollInterval, slog.New(sayer{&f.Output}))
 	if err != nil {
 		return Usagef("--redis: %w", err)
 	}
@@ -125,7 +125,7 @@ func goLive(ctx context.Context, f *Factory, db *Database) error {
 
 // sayer is a log handler that prints warnings, and that a problem is over, as messages of the command. Of the
 // attributes it prints only the error.
-type sayer struct{ f *Factory }
+type sayer struct{ o *Output }
 
 func (s sayer) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
@@ -137,7 +137,7 @@ func (s sayer) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	s.f.Say("%s", text)
+	s.o.Say("%s", text)
 	return nil
 }
 

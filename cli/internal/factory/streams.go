@@ -132,8 +132,8 @@ func file(stream any) *os.File {
 }
 
 // TerminalOf returns the style of text on a stream.
-func (f *Factory) TerminalOf(stream io.Writer) render.Terminal {
-	return render.TerminalOf(file(stream), f.Getenv)
+func (o *Output) TerminalOf(stream io.Writer) render.Terminal {
+	return render.TerminalOf(file(stream), o.Getenv)
 }
 
 // Interrupts turns signals into the end of a turn. The first signal cancels the running turn; another one, or one

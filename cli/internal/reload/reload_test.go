@@ -21,7 +21,7 @@ import (
 // What cannot be used is told once, until something else can be told.
 func TestProblemsAreToldOnce(t *testing.T) {
 	var said bytes.Buffer
-	f := &factory.Factory{Name: "arbor", Streams: factory.Streams{Stderr: &said}}
+	f := &factory.Factory{Output: factory.Output{Name: "arbor", Streams: factory.Streams{Stderr: &said}}}
 	dir := t.TempDir()
 	root := must.Get(agent.New("front", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }))
 	tree := must.Get(agent.NewTree(root))

@@ -23,7 +23,7 @@ func TestChatEndsTheOldTree(t *testing.T) {
 	tree := func(name string) *factory.LoadedTree {
 		return &factory.LoadedTree{End: func() { ended = append(ended, name) }}
 	}
-	c := &chat{Conversation: &Conversation{LoadedTree: tree("old"), Factory: &factory.Factory{JSON: true}}}
+	c := &chat{Conversation: &Conversation{LoadedTree: tree("old"), Factory: &factory.Factory{Output: factory.Output{JSON: true}}}}
 	c.useNewestTree()
 	require.Empty(t, ended)
 	c.newer.Store(tree("new"))
@@ -72,7 +72,7 @@ func TestDecisionIsForWhatWasPrinted(t *testing.T) {
 		at.add("t", &event.User{Content: llm.Content{Text: "Pay twice"}})
 		at.ask("c1", "sha256:1")
 		c := &chat{Conversation: &Conversation{At: at, chatting: true, Factory: &factory.Factory{Interrupts: &factory.Interrupts{},
-			Streams: factory.Streams{Stdout: &out, Stderr: &out}, Out: &factory.FirstError{W: &out}}}}
+			Output: factory.Output{Streams: factory.Streams{Stdout: &out, Stderr: &out}, Out: &factory.FirstError{W: &out}}}}}
 		c.draw()
 		require.NoError(t, c.showWaiting(t.Context(), ""))
 		at.add("a", &event.RelayResolved{RelayID: "qc1", Approved: true})
