@@ -57,9 +57,9 @@ type Environment struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// MaxResponse bounds the size of one response in bytes; a stream counts as a whole.
 	MaxResponse int64
-	// Heard resets the limit of [WithIdleTimeout]. Call it with the context of the call whenever a part of its response
+	// ResetIdle resets the limit of [WithIdleTimeout]. Call it with the context of the call whenever a part of its response
 	// arrives.
-	Heard func(ctx context.Context)
+	ResetIdle func(ctx context.Context)
 }
 
 // WithBinding adds protocol bindings. They are tried in the given order, before the built-in ones.
@@ -218,7 +218,7 @@ func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
 		Refused:     r.credentials.refused,
 		DialContext: r.connections.dial,
 		MaxResponse: r.maxBody,
-		Heard: func(ctx context.Context) {
+		ResetIdle: func(ctx context.Context) {
 			watch, _ := ctx.Value(idleTimerKey{}).(*idleTimer)
 			watch.reset()
 		},

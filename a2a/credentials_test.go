@@ -165,6 +165,6 @@ func TestCredentialsForBindings(t *testing.T) {
 		h.Set("Authorization", "changed by whoever got it")
 	}
 	require.EqualValues(t, 16<<20, env.MaxResponse)
-	env.Heard(context.Background()) // outside of an exchange nothing waits for it
+	env.ResetIdle(context.Background()) // outside of an exchange nothing waits for it
 	env.Refused(http.Header{})
 }

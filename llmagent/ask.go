@@ -54,7 +54,7 @@ func (x *execution) requestWith(messages []llm.Message) (*llm.Request, error) {
 	case !o.has(req.ToolChoice) && (full.has(req.ToolChoice) || x.hasExtraTools && !req.ToolChoice.Mode()): // endpoints refuse the name of a tool that is not offered
 		req.ToolChoice = ""
 	}
-	x.output.addTo(req, run.Misfit)
+	x.output.addTo(req, run.WrongForm)
 	if err := x.shareRequest(req, full, o); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (m *modelCall) judge(ans *answer, failure error) (code, message string, err
 			return "", "", nil
 		}
 		code, message = event.CodeBadOutput, wrong.Error()
-		if m.run.Misfit {
+		if m.run.WrongForm {
 			err = &agent.RunError{Agent: name, Code: code, Err: &OutputError{name, wrong}}
 		}
 	}

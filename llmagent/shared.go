@@ -260,8 +260,8 @@ func (x *execution) shareRequest(req *llm.Request, full, current *template) erro
 	instructions := llm.Message{Role: llm.RoleSystem, Content: llm.Content{Text: mark + "\n" + paragraphs(own, can)}}
 	req.System, req.Tools, req.Agent = common.system, common.tools, full.group[0].Path
 	req.Messages = placed(instructions, req.Messages, x.inv.Message().PlainText())
-	if x.run.Again != "" {
-		req.Messages = append(req.Messages, llm.UserText(x.run.Again))
+	if x.run.Correction != "" {
+		req.Messages = append(req.Messages, llm.UserText(x.run.Correction))
 	}
 	if len(req.Tools) > common.maxTools {
 		return &agent.RunError{Agent: x.agent.name, Code: "too_many_tools", Err: fmt.Errorf("the agents that share their requests have %d tools together, and their endpoint accepts %d", len(req.Tools), common.maxTools)}

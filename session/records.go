@@ -29,9 +29,9 @@ type Record struct {
 	Block *Block
 	// Fresh reports that a block starts with this event.
 	Fresh bool
-	// News is the part of the block's text that earlier records did not have. Whole is the text of the block if the
-	// block is complete, and "" otherwise.
-	News, Whole string
+	// NewText is the part of the block's text that earlier records did not have. WholeText is the text of the block if
+	// the block is complete, and "" otherwise.
+	NewText, WholeText string
 	// Void are blocks that were shown in part and are void now, the last one first: a retry discarded them, their run
 	// ended, or the complete text starts differently.
 	Void []*Block
@@ -95,7 +95,7 @@ func (r *Reader) NextAt(at Position, e *event.Event) Record {
 		r.Answer.Apply(e)
 		if _, ends := e.Data.(*event.HarnessEnd); ends && r.Answer.Text != before {
 			rec.Block, rec.Fresh = &Block{Event: e, Speaker: e.Agent}, true
-			rec.News, rec.Whole = r.Answer.Text, r.Answer.Text
+			rec.NewText, rec.WholeText = r.Answer.Text, r.Answer.Text
 		}
 	}
 	switch d := e.Data.(type) {
@@ -183,7 +183,7 @@ func (r *Reader) text(rec *Record, text string) {
 	if e.Partial && r.hole || text == "" && (e.Partial || !known) {
 		return
 	}
-	rec.Fresh, rec.News = !known, text
+	rec.Fresh, rec.NewText = !known, text
 	if known {
 		rec.Block = r.Blocks[i]
 	} else {
@@ -198,11 +198,11 @@ func (r *Reader) text(rec *Record, text string) {
 	case known:
 		r.Blocks = slices.Delete(r.Blocks, i, i+1)
 		rest, goesOn := strings.CutPrefix(text, string(b.Shown))
-		if rec.News = rest; !goesOn {
+		if rec.NewText = rest; !goesOn {
 			rec.Void, rec.Fresh = []*Block{b}, true
 		}
 	}
-	rec.Whole = text
+	rec.WholeText = text
 }
 
 // void removes blocks that were shown in part, and reports them in the record.

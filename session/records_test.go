@@ -146,10 +146,10 @@ func told(t require.TestingT, at []session.Position, events []*event.Event) (out
 		if rec.Fresh {
 			out += "("
 		}
-		shown[b] += rec.News
-		out += rec.News
+		shown[b] += rec.NewText
+		out += rec.NewText
 		if !rec.Partial {
-			require.Equal(t, rec.Whole, shown[b], "the pieces are together the text")
+			require.Equal(t, rec.WholeText, shown[b], "the pieces are together the text")
 			delete(shown, b)
 			out += ")"
 		}
@@ -244,7 +244,7 @@ func records(t require.TestingT, events []*event.Event) (all []string) {
 
 // written is all of a record, which is valid until the next one.
 func written(rec session.Record) string {
-	s := fmt.Sprintf("%p %p %p %p %v %q %q", rec.Event, rec.Call, rec.Question, rec.Failure, rec.Fresh, rec.News, rec.Whole)
+	s := fmt.Sprintf("%p %p %p %p %v %q %q", rec.Event, rec.Call, rec.Question, rec.Failure, rec.Fresh, rec.NewText, rec.WholeText)
 	for _, b := range append(rec.Void, rec.Block) {
 		if b != nil {
 			s += fmt.Sprintf(" %p %s %q", b.Event, b.Speaker, b.Shown)

@@ -184,7 +184,7 @@ func (v *progress) usage(u *event.Usage, seq int64, mine bool) {
 	}
 	if mine && seq != v.dropped.at+1 { // else it is that of the model that summarised
 		v.dropped.since++
-		v.dropped.tries, v.run.Empty, v.run.Misfit, v.run.Again, v.run.Answered = 0, false, false, "", true
+		v.dropped.tries, v.run.Empty, v.run.WrongForm, v.run.Correction, v.run.Answered = 0, false, false, "", true
 		if reported := u.Counted().InputTokens; reported > 0 {
 			v.use = use{reported: reported, counted: v.shown.tokens}
 		}

@@ -55,11 +55,11 @@ type Run struct {
 	Decided bool
 	// Empty reports that the last attempt at an answer was discarded because it was empty.
 	Empty bool
-	// Misfit reports that the last attempt at an answer was discarded because it did not have the required form.
-	Misfit bool
-	// Again says what was wrong with that attempt. It is set only if agents share their requests, because the view then
+	// WrongForm reports that the last attempt at an answer was discarded because it did not have the required form.
+	WrongForm bool
+	// Correction says what was wrong with that attempt. It is set only if agents share their requests, because the view then
 	// does not contain the line.
-	Again string
+	Correction string
 	// Failures are the failed calls, in answers whose calls all have results. The slice is shared and must not be
 	// changed.
 	Failures []Failure

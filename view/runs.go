@@ -183,9 +183,9 @@ func (v *progress) notice(code string) {
 	}
 }
 
-// answerMisfits is the line that an agent's model reads before it is asked again because its answer did not have the
+// wrongForm is the line that an agent's model reads before it is asked again because its answer did not have the
 // required form. %s is the mistake.
-const answerMisfits = "[Your answer did not have the form that was asked for: %s. Answer again, in that form and with nothing else.]"
+const wrongForm = "[Your answer did not have the form that was asked for: %s. Answer again, in that form and with nothing else.]"
 
 // discard adds a line if an answer of the agent was discarded because of its form, or because it was empty. The line
 // about the form can appear several times in a run, each time after an answer with calls. The line about an empty
@@ -194,8 +194,8 @@ func (v *progress) discard(d *event.Discard) {
 	switch d.Code {
 	case event.CodeBadOutput:
 		v.flush()
-		v.run.Misfit = true
-		v.addRetryLine(fmt.Sprintf(answerMisfits, v.policy.redactText(d.Message)))
+		v.run.WrongForm = true
+		v.addRetryLine(fmt.Sprintf(wrongForm, v.policy.redactText(d.Message)))
 	case event.CodeEmptyAnswer:
 		v.flush()
 		if !v.run.Empty { // else the view has the line
@@ -212,5 +212,5 @@ func (v *progress) addRetryLine(line string) {
 		v.shown.join(llm.UserText(line))
 		return
 	}
-	v.run.Again = line
+	v.run.Correction = line
 }

@@ -66,8 +66,8 @@ func (t *transport) outgoing(ctx context.Context, params a2aclient.ServiceParams
 }
 
 func (t *transport) resetIdle(ctx context.Context) {
-	if t.env.Heard != nil {
-		t.env.Heard(ctx)
+	if t.env.ResetIdle != nil {
+		t.env.ResetIdle(ctx)
 	}
 }
 

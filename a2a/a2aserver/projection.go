@@ -166,7 +166,7 @@ func (p *projection) text(rec session.Record, content string) []sdk.Event {
 		return nil
 	}
 	if rec.Partial {
-		return []sdk.Event{p.update(rec.Event, rec.News, !rec.Fresh)}
+		return []sdk.Event{p.update(rec.Event, rec.NewText, !rec.Fresh)}
 	}
 	return p.addBlock(p.block(rec.Event, textPart(content)))
 }

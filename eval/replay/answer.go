@@ -41,7 +41,7 @@ const (
 	answerSummary              // of the omitted messages
 	answerShortened            // messages were omitted without a request for a summary
 	answerEmpty                // discarded, because it was empty
-	answerMisfit               // discarded, because it did not have the required form
+	answerWrongForm            // discarded, because it did not have the required form
 	answerCutCalls             // discarded, because it ended within a call
 	answerBroken               // there was no answer
 )
@@ -237,7 +237,7 @@ func (r *reader) discard(e *event.Event, d *event.Discard) {
 			a.kind = answerCutCalls
 		}
 	case d.Code == event.CodeBadOutput:
-		a.kind = answerMisfit
+		a.kind = answerWrongForm
 	case d.Code == outputCut:
 		a.kind, a.finish = answerCutCalls, llm.FinishLength
 	case d.Message == noAnswer:
@@ -340,7 +340,7 @@ func (a *answer) yieldTo(yield func(llm.Chunk, error) bool, continues bool) {
 		if a.certainty >= 0 && a.text != "" { // a first token that is not a name prevents the weighing of the text
 			last.LogProbs = []llm.LogProb{{Token: " "}, {Token: name, LogProb: math.Log(max(a.certainty, 1e-9))}}
 		}
-	case answerMisfit:
+	case answerWrongForm:
 		last.Text = "(the log does not have what did not fit)"
 	case answerCutCalls:
 		last.Call = &llm.ToolCall{ID: "cut", Name: "cut", Arguments: "{"}

@@ -163,7 +163,7 @@ func (p *Printer) closeLine() {
 
 // text prints the new part of a block. It first prints the name of the speaker, once the text is more than white space.
 func (p *Printer) text(rec session.Record) {
-	b, text, before := rec.Block, rec.News, rec.Block.Shown
+	b, text, before := rec.Block, rec.NewText, rec.Block.Shown
 	if p.open != b.ID {
 		p.closeLine()
 		p.open = b.ID
@@ -173,7 +173,7 @@ func (p *Printer) text(rec session.Record) {
 	}
 	if rec.Fresh || !shows(b, before) {
 		if text = string(b.Shown); !rec.Partial {
-			text = strings.TrimRight(rec.Whole, " \n")
+			text = strings.TrimRight(rec.WholeText, " \n")
 		}
 		if strings.TrimSpace(text) == "" { // a model may begin with line breaks, or write nothing else
 			return

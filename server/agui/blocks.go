@@ -20,8 +20,8 @@ func (p *projection) block(rec session.Record) {
 		if rec.Fresh {
 			p.openBlock(b)
 		}
-		if rec.News != "" {
-			p.appendBlock(b, rec.News)
+		if rec.NewText != "" {
+			p.appendBlock(b, rec.NewText)
 		}
 		if !rec.Partial {
 			p.closeBlock(b)

@@ -68,7 +68,7 @@ func (p *projection) apply(at session.Position, e *event.Event) []any {
 			p.startInnerRun(rec)
 		}
 	case *event.Text:
-		if rec.Whole != "" {
+		if rec.WholeText != "" {
 			set(&p.answers, e.RunID, e.ID)
 		}
 	case *event.ToolCall:

@@ -43,8 +43,8 @@ func (s *seen) add(at session.Position, e *event.Event) (out []session.Entry) {
 	case e.Partial:
 		s.unconfirmed = slices.DeleteFunc(s.unconfirmed, func(d *session.Block) bool { return d == b })
 	case !rec.Fresh:
-		if e.Streamed = true; rec.News != "" {
-			out = append(out, s.missing(b, rec.News))
+		if e.Streamed = true; rec.NewText != "" {
+			out = append(out, s.missing(b, rec.NewText))
 		}
 	}
 	if s.last = at; !e.Partial {

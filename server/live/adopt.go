@@ -50,7 +50,7 @@ func adopts(key session.Key) turnFunc {
 
 // launchRest starts the rest of a turn, unless another call is already starting it.
 func (t *Turns) launchRest(rest *Turn, begun func(), events turnFunc) {
-	before := t.here(rest.key)
+	before := t.runningTurns(rest.key)
 	if slices.ContainsFunc(before, func(x *Turn) bool { return x.automatic }) {
 		return
 	}
@@ -177,7 +177,7 @@ func (l *logs) interrupted(ctx context.Context, key session.Key) (cut, stopped, 
 // next search must try again.
 func (l *orphanSearch) adopt(key session.Key) error {
 	t := l.turns
-	if len(t.here(key)) > 0 {
+	if len(t.runningTurns(key)) > 0 {
 		return nil
 	}
 	_, _, err := t.launch(t.background, &Turn{key: key, api: adoptedAPI, automatic: true}, adopts(key))

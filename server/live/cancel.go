@@ -18,13 +18,13 @@ import (
 // Stop does nothing if the turn waits or has ended. If the context ends first, Stop returns its cause. A model of the
 // other process that ignores its context delays Stop until the lease has ended, at most 20 seconds.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
-	return t.interrupt(ctx, key, t.here(key))
+	return t.interrupt(ctx, key, t.runningTurns(key))
 }
 
 // Abandon is [Turns.Stop] for a turn whose client has disconnected. It does nothing if another client
 // watches the turn, or if the session has a newer turn.
 func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error {
-	running := t.here(key)
+	running := t.runningTurns(key)
 	if len(running) == 0 {
 		return nil
 	}

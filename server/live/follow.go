@@ -45,7 +45,7 @@ func (t *Turns) follow(ctx context.Context, cancel context.CancelCauseFunc, key 
 // notifyStopped cancels the watchers of a session after an event if it is the last one, and says that no process resumes
 // the turn: another process may have stored it. It does nothing while this process runs or resumes the turn.
 func (l *logs) notifyStopped(ctx context.Context, key session.Key, e *event.Event) {
-	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(l.here(key)) > 0 {
+	if e.Partial || !e.IsNotice(event.NoticeStopped, event.NoticeLeft) || len(l.runningTurns(key)) > 0 {
 		return
 	}
 	_ = l.reader(key).ReadFold(ctx, key, func(f *session.Fold) error { // after an error, the next check of the follower tries again
@@ -73,7 +73,7 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 		if ctx.Err() != nil { // the timer was reset after it was stopped
 			return
 		}
-		if len(t.here(key)) == 0 {
+		if len(t.runningTurns(key)) == 0 {
 			cut, stopped, ours, err := t.interrupted(ctx, key)
 			if cut = err == nil && cut && ours && !stopped; cut {
 				cut, err = t.begun(ctx, key)

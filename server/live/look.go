@@ -74,7 +74,7 @@ func (l *logs) Look(ctx context.Context, key session.Key) (s Status, err error) 
 // works reports whether a process works on a turn that the log leaves open at a position, and whether the log has
 // grown since.
 func (l *logs) works(ctx context.Context, key session.Key, seq int64) (works, moved bool, err error) {
-	if len(l.here(key)) > 0 {
+	if len(l.runningTurns(key)) > 0 {
 		return true, false, nil
 	}
 	info, _, err := session.Find(ctx, l.store, key)

@@ -171,7 +171,7 @@ func (t *Turns) requested(ctx context.Context, key session.Key, info session.Inf
 // [Turns.Adopt]. ResumeInterrupted does nothing if a process runs the turn. The error says why the session cannot be
 // read.
 func (t *Turns) ResumeInterrupted(ctx context.Context, key session.Key) error {
-	if len(t.here(key)) > 0 {
+	if len(t.runningTurns(key)) > 0 {
 		return nil
 	}
 	cut, stopped, ours, err := t.interrupted(ctx, key)

@@ -262,8 +262,8 @@ func (r *registry) exit(x *Turn) {
 	r.ended.Done()
 }
 
-// here returns the turns of a session that this process runs or is starting.
-func (r *registry) here(key session.Key) []*Turn {
+// runningTurns returns the turns of a session that this process runs or is starting.
+func (r *registry) runningTurns(key session.Key) []*Turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.running[key])
@@ -287,8 +287,8 @@ func (r *registry) Stopping() bool {
 	return r.drains || r.closed
 }
 
-// atWork returns one of the running turns, or nil, and their number.
-func (r *registry) atWork() (one *Turn, all int) {
+// oneRunning returns one of the running turns, or nil, and their number.
+func (r *registry) oneRunning() (one *Turn, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, turns := range r.running {
@@ -305,7 +305,7 @@ func (r *registry) Drain(ctx context.Context) error {
 	r.drains = true
 	r.mu.Unlock()
 	for {
-		x, left := r.atWork()
+		x, left := r.oneRunning()
 		if x == nil {
 			return nil
 		}
@@ -351,7 +351,7 @@ func (r *registry) watching(key session.Key, cancel context.CancelCauseFunc, cou
 // first, it returns the context's cause.
 func (r *registry) WaitFree(ctx context.Context, key session.Key, deadline time.Time) error {
 	done := make(<-chan struct{})
-	if here := r.here(key); len(here) > 0 {
+	if here := r.runningTurns(key); len(here) > 0 {
 		done = here[0].done
 	}
 	timer := time.NewTimer(min(250*time.Millisecond, time.Until(deadline)))

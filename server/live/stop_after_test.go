@@ -68,7 +68,7 @@ func TestToldOfAStop(t *testing.T) {
 
 		for _, turns := range []*Turns{one, two} {
 			turns.Adopt(key)
-			require.Empty(t, turns.here(key))
+			require.Empty(t, turns.runningTurns(key))
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestDecideAfterAStop(t *testing.T) {
 				require.NoError(t, one.Stop(ctx, key))
 			} else {
 				dying.dead.Store(true)
-				for _, x := range one.here(key) {
+				for _, x := range one.runningTurns(key) {
 					x.cancel(session.ErrAbandoned)
 					<-x.done
 				}

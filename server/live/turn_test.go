@@ -388,7 +388,7 @@ func TestTheNextTurnIsFoundWhereTheLastOneLostItsSession(t *testing.T) {
 		<-next.done
 		require.NoError(t, next.err)
 
-		require.Len(t, one.here(key), 1, "it still thinks")
+		require.Len(t, one.runningTurns(key), 1, "it still thinks")
 		for _, turn := range []string{next.ID, ""} {
 			r, err := one.Report(ctx, key, turn)
 			require.NoError(t, err)

@@ -270,7 +270,7 @@ func (t *Turns) launch(ctx context.Context, x *Turn, events turnFunc) (_ *Turn, 
 		defer close(x.done)
 		defer func() {
 			t.exit(x) // before done is closed, so that waiting callers find no running turn, as do the watchers
-			if x.left() && len(t.here(x.key)) == 0 {
+			if x.left() && len(t.runningTurns(x.key)) == 0 {
 				t.notifyWatchers(x.key)
 			}
 		}()

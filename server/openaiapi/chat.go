@@ -178,8 +178,8 @@ func (w *chatAnswer) write() error {
 
 // run takes all entries of the answer.
 func (w *chatAnswer) run() (*live.Report, error) {
-	if w.a.Again != nil {
-		return w.a.Again, nil
+	if w.a.Unanswered != nil {
+		return w.a.Unanswered, nil
 	}
 	ctx := w.c.R.Context()
 	if w.stream != nil {

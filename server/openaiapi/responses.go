@@ -38,9 +38,9 @@ func (h *Handler) respond(c *front.Call) error {
 	if err != nil {
 		return err
 	}
-	if a.Again != nil { // no turn was started
+	if a.Unanswered != nil { // no turn was started
 		h.chats.Shown(a)
-		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, front.OpenQuestions(a.Again), a.Refuse)}
+		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: h.question(c, a.Key, front.OpenQuestions(a.Unanswered), a.Refuse)}
 	}
 	seq, err := responses.PartStart(c.R.Context(), h.turns, a.Key, a.Turn, a.First, a.After)
 	if err != nil {

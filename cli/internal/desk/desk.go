@@ -178,8 +178,8 @@ func takeHandoff(f *factory.Factory, cmd *cobra.Command, name, who string) error
 	f.Say("session %s; each line goes to the user, /done and /quit leave", factory.ShownID(keyOf(s.Handoff)))
 	ctx, over := context.WithCancel(cmd.Context())
 	defer over()
-	out := prompt.Overhearing(f, in)
-	wait := prompt.Overhear(ctx, f, s.feed(s.Handoff), 0, func(e *event.Event) {
+	out := prompt.Printer(f, in)
+	wait := prompt.Follow(ctx, f, s.feed(s.Handoff), 0, func(e *event.Event) {
 		if out.Event(e); s.ends(e) {
 			over()
 		}

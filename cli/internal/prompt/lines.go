@@ -232,8 +232,8 @@ func (p *pasted) take(c byte) {
 // typed returns a line of the editor with its line ends.
 func typed(line string) string { return strings.ReplaceAll(line, lineEnd, "\n") }
 
-// Overhearing returns a printer of events to use while a person may be typing.
-func Overhearing(f *factory.Factory, in Lines) *render.Printer {
+// Printer returns a printer of events to use while a person may be typing.
+func Printer(f *factory.Factory, in Lines) *render.Printer {
 	var w io.Writer = f.Stdout
 	terminal := f.TerminalOf(f.Stdout)
 	terminal.Live = false
@@ -258,9 +258,9 @@ func (l *wholeLines) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Overhear calls hear for each event that is stored in a session after a position, until the context ends. wait returns
+// Follow calls hear for each event that is stored in a session after a position, until the context ends. wait returns
 // after the last call.
-func Overhear(ctx context.Context, f *factory.Factory, of factory.Feed, after int64, hear func(*event.Event)) (wait func()) {
+func Follow(ctx context.Context, f *factory.Factory, of factory.Feed, after int64, hear func(*event.Event)) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -179,7 +179,7 @@ func (c *chat) loop(ctx context.Context, in prompt.Lines) error {
 // next waits for a line. Before and during the wait it prints the messages of others in the session: of another
 // process, another client of the server, or a person who has taken the conversation.
 func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
-	out := prompt.Overhearing(c.Factory, in)
+	out := prompt.Printer(c.Factory, in)
 	hear := func(e *event.Event) {
 		c.Seen = e.Seq
 		out.Event(e)
@@ -197,7 +197,7 @@ func (c *chat) next(ctx context.Context, in prompt.Lines) (string, error) {
 		}
 	}
 	heard, over := context.WithCancel(ctx)
-	wait := prompt.Overhear(heard, c.Factory, c.At, c.Seen, hear)
+	wait := prompt.Follow(heard, c.Factory, c.At, c.Seen, hear)
 	line, err := in.Next(ctx)
 	over()
 	wait()
@@ -304,7 +304,7 @@ func (c *chat) send(ctx context.Context, msg llm.Message) iter.Seq2[*event.Event
 
 // printMissed prints the events of others before a position, which came while a message waited.
 func (c *chat) printMissed(ctx context.Context, before int64) {
-	out := prompt.Overhearing(c.Factory, nil)
+	out := prompt.Printer(c.Factory, nil)
 	for e, err := range c.At.Log(ctx, c.Seen) {
 		if err != nil || e.Seq >= before {
 			break

@@ -59,9 +59,9 @@ type Ask struct {
 // Answer is the part of a turn that answers a client.
 type Answer struct {
 	Seen
-	// Again is set if the message does not answer the open question. It has the question, and no turn was started.
-	Again  *live.Report
-	Refuse string // the reason, if the question does not allow the answer
+	// Unanswered is set if the message does not answer the open question. It has the question, and no turn was started.
+	Unanswered *live.Report
+	Refuse     string // the reason, if the question does not allow the answer
 	// Unseen is the position after which the session has events before the turn that the client has not seen, or 0.
 	Unseen int64
 
@@ -109,8 +109,8 @@ func (c *Chats) Begin(ctx context.Context, q *Ask) (*Answer, error) {
 	a.past = q.past.With(saidIn(q.Now)...)
 	c.seen.note(History(q.Sum[:16]), a.Seen)
 	c.seen.note(a.past, a.Seen)
-	if a.Again != nil {
-		a.Seq, a.Waits = a.Again.Seq, true
+	if a.Unanswered != nil {
+		a.Seq, a.Waits = a.Unanswered.Seq, true
 	}
 	return a, nil
 }

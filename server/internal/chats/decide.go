@@ -59,7 +59,7 @@ func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
 	turn, err := c.turns.Resume(ctx, q.Key, decisions...)
 	switch {
 	case errors.Is(err, agent.ErrBadInput) && q.Decisions == nil:
-		a.Again, a.Refuse = rep, err.Error()
+		a.Unanswered, a.Refuse = rep, err.Error()
 		return a, nil
 	case err != nil:
 		return nil, err
@@ -108,7 +108,7 @@ func (c *Chats) inWords(ctx context.Context, q *Ask, rep *live.Report, a *Answer
 		decision, understood = decisionOf(asked.Data.(*event.Relay), q.content)
 	}
 	if !understood {
-		a.Again = rep
+		a.Unanswered = rep
 		return nil, true, nil
 	}
 	return append(c.resultsFor(ctx, q, open, rep), decision), false, nil

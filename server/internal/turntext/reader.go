@@ -120,9 +120,9 @@ func spoken(b *session.Block) bool { return b.Scope == "" && b.Type() != event.T
 
 // block adds the pieces of a block's new text. A block opens when it contains more than white space.
 func (p *Reader) block(rec session.Record) {
-	b, news := rec.Block, rec.News
+	b, news := rec.Block, rec.NewText
 	if !slices.Contains(p.opened, b) {
-		if news = rec.Whole; rec.Partial {
+		if news = rec.WholeText; rec.Partial {
 			news = string(b.Shown)
 		}
 		if strings.TrimSpace(news) == "" {
@@ -136,7 +136,7 @@ func (p *Reader) block(rec session.Record) {
 	}
 	if !rec.Partial {
 		p.close(b)
-		p.add(Closed, b, rec.Whole)
+		p.add(Closed, b, rec.WholeText)
 	}
 }
 
