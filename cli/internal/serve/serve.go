@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -173,7 +174,14 @@ type service struct {
 	listeners []listener
 }
 
+// gcPercent replaces Go's 100 as the growth of the heap, in percent of what is in use, that begins a collection. A stream
+// then takes 30 kB less, for 3 % more processor time.
+const gcPercent = 60
+
 func serve(ctx context.Context, f *factory.Factory, path string, o *options) error {
+	if f.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	}
 	s := &service{options: o, f: f, path: path, swap: func(*runner.Runner) {}}
 	for _, step := range []func(context.Context) error{s.configure, s.listen, s.announce, s.run, s.openHandlers, s.openA2A, s.openMCP} {
 		if err := step(ctx); err != nil {
