@@ -1,5 +1,5 @@
-// Each function returns another path; nothing is ever taken out of a graph. An id
-// that names no node is a RangeError.
+// Each function returns another path; none removes anything from a graph. For an id
+// that names no node they throw a RangeError.
 import type { Graph } from "./graph.js";
 import { type Active, Path } from "./path.js";
 import { reduce } from "./reduce.js";
@@ -13,7 +13,7 @@ function at(graph: Graph, active: Active, id: string): { path: Path; place: numb
   return { path, place, ri: path.item(place).run };
 }
 
-/** The path that leads through a node. Its further way is as before, unless that turned off before the node. */
+/** Returns the path that leads through a node. After the node it is unchanged, unless the old path left the run before the node. */
 export function switchTo(graph: Graph, active: Active, id: string): Active {
   const { path, place, ri } = at(graph, active, id);
   lead(path, ri, place);
@@ -41,10 +41,10 @@ function lead(path: Path, ri: number, place: number): void {
   }
 }
 
-// keep changes what follows a run if it turns off before a node of the run: to the
-// newest run that follows behind the node, or else to none.
+// keep changes what follows a run if the path leaves the run before a node of it: then
+// the newest run that follows after the node follows, or none.
 function keep(path: Path, ri: number, place: number): void {
-  const counts = (cut: number): boolean => cut === none || cut >= place; // places of a run are in its order
+  const counts = (cut: number): boolean => cut === none || cut >= place; // the nodes of a run are in the order of their places
   if (counts(path.cut(ri, path.follower(ri)))) return;
   const run = path.id(ri);
   path.next.delete(run);
@@ -55,7 +55,7 @@ function keep(path: Path, ri: number, place: number): void {
   else path.ends.set(run, { node: "", without: new Set(all.map((next) => path.id(next))) });
 }
 
-/** The path that ends at a node, so that what comes next begins a new branch there: its parentId is the node's id. */
+/** Returns the path that ends at a node. The next event starts a new branch there, with the node's id as its parentId. */
 export function branch(graph: Graph, active: Active, id: string): Active {
   const { path, place, ri } = at(graph, active, id);
   lead(path, ri, place);
@@ -65,9 +65,9 @@ export function branch(graph: Graph, active: Active, id: string): Active {
 }
 
 /**
- * Puts another user message beside one that was sent: the graph with a user node
- * of a new run that has the same parent, and the path that leads through it. A
- * RangeError says that there is no such message, or that the run exists.
+ * Adds an alternative to a user message: returns the graph with a user node of a new
+ * run that has the same parent, and the path that leads through it. It throws a
+ * RangeError if there is no such message, or if the run exists.
  */
 export function edit(graph: Graph, active: Active, id: string, runId: string, content: unknown): { graph: Graph; active: Active } {
   const { path, place, ri } = at(graph, active, id);
@@ -81,24 +81,24 @@ export function edit(graph: Graph, active: Active, id: string, runId: string, co
   return { graph: edited, active: switchTo(edited, path.active(), edited.last(runId)!.id) };
 }
 
-/** The path on which the run of a node is folded to what it said: without calls, results, reasoning and sub-agents. */
+/** Returns the path on which the run of a node is reduced to its text, without calls, results, reasoning and sub-agents. */
 export function collapse(graph: Graph, active: Active, id: string): Active {
   const { path, ri } = at(graph, active, id);
   path.collapsed.add(path.id(ri));
   return path.active();
 }
 
-/** The path on which a text stands for the run of a node and for all that precedes it on the path. */
+/** Returns the path on which a text replaces the run of a node and all runs before it. */
 export function summarize(graph: Graph, active: Active, id: string, summary: string): Active {
   const { path, ri } = at(graph, active, id);
   path.summaries.set(path.id(ri), summary);
   return path.active();
 }
 
-/** The path on which the run of a node is shown in full: it undoes collapse and summarize. */
+/** Returns the path on which the run of a node is shown in full. It undoes collapse and summarize. */
 export function expand(graph: Graph, active: Active, id: string): Active {
   const { path, ri } = at(graph, active, id);
-  let outer = ri; // the run on the path itself
+  let outer = ri; // the run that is on the path itself
   path.collapsed.delete(path.id(outer));
   let above = ri;
   for (let { parent } = runAt(path.s, above); parent !== none; { parent } = runAt(path.s, above)) {
@@ -117,13 +117,13 @@ export function expand(graph: Graph, active: Active, id: string): Active {
   return path.active();
 }
 
-/** The id of the node at which the path ends: the parentId of what comes next. It is "" for an empty graph. */
+/** Returns the id of the node at which the path ends, which is the parentId of the next event. It is "" for an empty graph. */
 export function tip(graph: Graph, active: Active = {}): string {
   const path = new Path(graph.state, active);
   const last = path.steps().at(-1);
   if (last === undefined) return "";
   if (last.cut !== none) return path.item(last.cut).content.id;
   const end = find(path.s, `${path.id(last.run)}:harness_end`);
-  if (end !== none && path.item(end).run === last.run) return path.item(end).content.id; // results can come later
+  if (end !== none && path.item(end).run === last.run) return path.item(end).content.id; // results may arrive after it
   return path.item(runAt(path.s, last.run).last).content.id;
 }

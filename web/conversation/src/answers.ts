@@ -6,24 +6,24 @@ import type { Status, ThreadOptions, ViewCall, ViewNode } from "./thread.js";
 
 export type Draft<T> = { -readonly [K in keyof T]: T[K] };
 
-/** A view node in the making. */
+/** A view node that is being built. */
 export interface Message {
   readonly view: Draft<ViewNode>;
-  /** The place from which on nodes are parts of it, as far as the next message. */
+  /** The place of its first node. Its nodes end where the next message begins. */
   readonly from: number;
   readonly calls: Draft<ViewCall>[];
-  readonly inside: number[]; // runs that began inside of it without a call
-  readonly inCalls: number[][]; // and in each of its calls
+  readonly inside: number[]; // runs that began inside it without a call
+  readonly inCalls: number[][]; // runs that began in each of its calls
 }
 
-/** Makes the view nodes of runs, without what began inside of them. */
+/** Builds the view nodes of runs, without the runs that began inside them. */
 export class Answers {
   constructor(
     private readonly path: Path,
     private readonly options: ThreadOptions,
   ) {}
 
-  /** The view nodes of a run. A result ends an answer: words and calls behind it are the next one. */
+  /** Returns the view nodes of a run. A tool result ends an answer: text and calls after it belong to the next one. */
   of(step: Step, messageId: string): Message[] {
     const { path } = this;
     const run = runAt(path.s, step.run);
@@ -98,7 +98,7 @@ export class Answers {
     }
     ended ||= step.cut !== none;
     if (out.length === 0 && !ended) {
-      // It has said nothing yet. No node is a part of this.
+      // The agent has not said anything yet. No node belongs to this view node.
       const view = this.assistant(path.item(run.first).content.id, step.run, messageId, "streaming");
       return [{ view, from: Infinity, calls: [], inside: [], inCalls: [] }];
     }
@@ -106,7 +106,7 @@ export class Answers {
     return out;
   }
 
-  /** The words of a message that begins at a place and ends before another one, of one kind. */
+  /** Returns the text of one kind in the message that begins at a place and ends before another place. */
   words(kind: "text" | "reasoning", step: Step, from: number, end: number): string {
     const { path } = this;
     if (kind === "reasoning" && this.hidesReasoning(path.id(step.run))) return "";
@@ -129,14 +129,14 @@ export class Answers {
     return { id, runId: run.id, messageId, role: "assistant", ...(agent !== "" && { agent }), status };
   }
 
-  // finish sets what can be said only at the end: in a run that goes on, its last
-  // view node and its open calls are streaming; in one that is over, a call that
-  // nobody answered and nobody can decide about has failed.
+  // finish sets the status that is known only at the end. In a run that has not
+  // ended, the last view node and the open calls are streaming. In a run that has
+  // ended, a call without a result fails, unless it waits for a decision.
   private finish(messages: Message[], ended: boolean): void {
     for (const { calls, inCalls } of messages) {
       calls.forEach((call, j) => {
         if (call.status !== "streaming" && call.approval === "pending") {
-          delete call.approval; // it went on without a decision that was recorded
+          delete call.approval; // the call continued without a recorded decision
         } else if (call.status === "streaming" && ended && call.approval !== "pending") {
           call.status = "error";
         }
@@ -170,7 +170,7 @@ export class Answers {
   }
 }
 
-// during adds to a call what happens while it runs.
+// during adds an event that occurs while a call runs.
 function during(call: Draft<ViewCall>, content: Content): void {
   if (content.kind === "relay") call.approval = content.state === "" ? "pending" : content.state;
   else ((call.progress ??= []) as unknown[]).push(content.field("content")?.value ?? null);

@@ -4,7 +4,7 @@ import { type Active, Path, type Step } from "./path.js";
 import { speaker, textField, userText } from "./payload.js";
 import { none, parentOf, runAt } from "./state.js";
 
-// The measures of a drawing, in its own units.
+// The dimensions of a drawing, in its own units.
 const boxWidth = 200;
 const boxHeight = 40;
 const gapX = 40; // between columns
@@ -16,10 +16,10 @@ export interface Layout {
   readonly edges: readonly Edge[];
 }
 
-/** A node's place. x and y are its upper left corner; y grows downwards. */
+/** The position of a node. x and y are its upper left corner; y grows downwards. */
 export interface Box {
   readonly id: string;
-  /** One short line, of 28 letters at most. */
+  /** One short line of at most 28 code points. */
   readonly label: string;
   /** The node's kind, or "run" for a collapsed run, or "summary". */
   readonly kind: string;
@@ -29,17 +29,17 @@ export interface Box {
   readonly height: number;
 }
 
-/** Leads from one box to another, by their ids. */
+/** Connects one box to another, by their ids. */
 export interface Edge {
   readonly from: string;
   readonly to: string;
 }
 
 /**
- * Draws what is on the path, with the sub-agents inside of it, in layers: every box
- * is one layer below its parent. What happens in a run stays in one column, and what
- * hangs on it is in columns to the right. It takes time in proportion to the boxes;
- * nothing is kept between calls.
+ * Lays out the path and the sub-agents inside it: every box is one layer below its
+ * parent. The nodes of a run are in one column, and the runs below it are in columns to
+ * the right. It takes time in proportion to the number of boxes, and keeps nothing
+ * between calls.
  */
 export function dag(graph: Graph, active: Active = {}): Layout {
   const path = new Path(graph.state, active);
@@ -52,7 +52,7 @@ export function dag(graph: Graph, active: Active = {}): Layout {
 
 class Drawing {
   private readonly boxes: { -readonly [K in keyof Box]: Box[K] }[] = [];
-  private readonly kids: number[][] = []; // by box; the first one stays in the column
+  private readonly kids: number[][] = []; // by box; the first one is in the same column
   private readonly roots: number[] = [];
   private readonly boxOf = new Map<number, number>(); // by place
 
@@ -81,7 +81,7 @@ class Drawing {
     }
   }
 
-  // add puts a box below that of a place, or below none.
+  // add places a box below that of a parent; none: it is a root.
   private add(parent: number, id: string, label: string, kind: string): number {
     const i = this.boxes.length;
     this.boxes.push({ id, label, kind, x: 0, y: 0, width: boxWidth, height: boxHeight });
@@ -92,8 +92,8 @@ class Drawing {
     return i;
   }
 
-  // layout gives each box a column and a layer. A column begins with one box and goes
-  // down by one box a layer, so that no two boxes meet.
+  // layout gives each box a column and a layer. A column begins with one box and
+  // continues with one box a layer, so that boxes do not overlap.
   layout(): Layout {
     const edges: Edge[] = [];
     const column: number[] = [];
@@ -116,7 +116,7 @@ class Drawing {
   }
 }
 
-// label says in a few words what a node is.
+// label returns a short description of a node.
 function label(content: Content): string {
   switch (content.kind) {
     case "user":
@@ -142,8 +142,8 @@ function label(content: Content): string {
 
 const labelLength = 28; // in letters
 
-// line returns the beginning of a text in one line. A letter is a code point. What is
-// looked at ends after so many bytes of UTF-8, as the server counts them.
+// line returns the beginning of a text in one line. A letter is a code point. It reads
+// only so many bytes of UTF-8, as the server does.
 function line(text: string): string {
   let bytes = 0;
   let start = "";

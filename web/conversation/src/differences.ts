@@ -1,23 +1,23 @@
 import { type Item, type Run, type State, find, none, runAt } from "./state.js";
 
-/** What a change of a graph can change about the runs that are shown. */
+/** What a change of a graph can change in the runs that are shown. */
 export interface Marks {
-  /** A block at a place of a run has other words. */
+  /** The text of a block of a run has changed. */
   words(ri: number, place: number): void;
-  /** A run says something else. */
+  /** A node of a run has changed in another way. */
   said(ri: number): void;
-  /** Other nodes are in a run, or other runs hang on it. */
+  /** A run has gained or lost nodes, or runs below it. */
   grew(ri: number): void;
-  /** There are other runs without a parent, or they stand otherwise. */
+  /** The runs without a parent, or their order, have changed. */
   beginnings(): void;
-  /** Anything can be otherwise. */
+  /** Anything may have changed. */
   everything(): void;
 }
 
 /**
- * Marks what differs between two states, in time proportional to the number of nodes
- * and runs that do, if one has grown from the other. What seldom happens, as that a
- * run gets another parent or begins with another node, marks everything.
+ * Marks the differences between two states. If one has grown from the other, this takes
+ * time in proportion to the number of nodes and runs that differ. Rare changes, such as
+ * another parent or another first node of a run, mark everything.
  */
 export function markDifferences(old: State, now: State, to: Marks): void {
   old.runs.compare(now.runs, (_, before, after) => compareRuns(old, now, to, before, after));
@@ -61,8 +61,8 @@ function compareItems(now: State, to: Marks, place: number, before: Item | null,
   else if (is.kind !== "usage") to.said(after.run);
 }
 
-// markCalls marks the run of the call of which a node is the result: it can be
-// another one.
+// markCalls marks the run of the call that a node is the result of, because the call
+// may now have another result.
 function markCalls(now: State, to: Marks, { content: { id, runId } }: Item): void {
   if (!id.endsWith(":result")) return;
   const call = id.slice(0, -":result".length);

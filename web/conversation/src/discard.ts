@@ -1,8 +1,8 @@
 import { type Draft, at, changeItem, changeRun, none, owned, runAt } from "./state.js";
 
 /**
- * Drops the nodes of a run with the ids that a discard names: the block, or the
- * call and its result. Another run's nodes stay. Says whether anything changed.
+ * Removes the nodes of a run with the ids that a discard names: the block, or the call
+ * and its result. Nodes of other runs remain. It reports whether anything changed.
  */
 export function discard(d: Draft, ri: number, ids: readonly string[]): boolean {
   const { size } = d;
@@ -17,9 +17,9 @@ export function discard(d: Draft, ri: number, ids: readonly string[]): boolean {
 }
 
 /**
- * Takes out the blocks of a run whose stored events have not come, when the run's
- * end has, or another process takes the run over: nobody was there to discard them,
- * because the turn was cut off, and nothing completes them any more.
+ * Removes the incomplete blocks of a run when the run ends or another process resumes
+ * it: the turn was cut off before it could discard them, and nothing will complete
+ * them.
  */
 export function dropOpen(d: Draft, ri: number): void {
   for (let place = runAt(d, ri).last; place !== none && runAt(d, ri).open > 0; ) {
@@ -29,8 +29,8 @@ export function dropOpen(d: Draft, ri: number): void {
   }
 }
 
-// drop takes a node out: what came after it follows what came before it. Runs
-// that hang on it hang on its parent then, or on nothing if it has none.
+// drop removes a node and connects its neighbours. The runs whose parent it was get its
+// own parent, or none.
 function drop(d: Draft, place: number): void {
   const { content, run: ri, prev, next, spawned, complete } = at(d, place);
   const run = runAt(d, ri);

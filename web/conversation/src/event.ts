@@ -3,24 +3,24 @@ import { type Kind, isBlock, payloadNames } from "./node.js";
 import { utc } from "./time.js";
 
 /**
- * An event as JSON.parse returns it. The reducer reads the members that are
- * named here and the payload's; a member of the wrong type counts as absent. An
- * event must not change after it was reduced: the graph keeps its values.
+ * An event as JSON.parse returns it. The reducer reads the members that are named here
+ * and those of the payload; a member of the wrong type counts as absent. An event must
+ * not be changed after it was reduced, because the graph keeps its values.
  */
 export interface Event {
   readonly type: string;
-  /** Events without one are left out. */
+  /** Events without one are ignored. */
   readonly runId?: string;
   readonly id?: string;
-  /** The node or the run that the first event of a run hangs on. */
+  /** The parent of the run: a node or another run. It counts in the first event of a run. */
   readonly parentId?: string;
   readonly agent?: string;
   readonly path?: string;
-  /** The position in the stored log, a safe integer from 1 on. */
+  /** The position in the stored log, a safe integer, starting at 1. */
   readonly seq?: number;
   /** RFC 3339. */
   readonly time?: string;
-  /** Says that more of this text is to come. */
+  /** Whether more of this text follows. */
   readonly partial?: boolean;
   /** The payload. */
   readonly [field: string]: unknown;
@@ -31,19 +31,19 @@ export interface Field {
   readonly name: string;
   readonly value: unknown;
   /**
-   * Its JSON, only where JSON.stringify would write the value in another way, such
-   * as 2.50 or a number of twenty digits. Of words it is what stands between the
+   * The value as JSON, if JSON.stringify would write it in another way, such as 2.50
+   * or a number of twenty digits. For the text of a block it is the part between the
    * quotes.
    */
   readonly json: string | undefined;
-  /** Whether words end in the first half of a surrogate pair; undefined if these are none. */
+  /** Whether the text of a block ends in the first half of a surrogate pair; undefined for other members. */
   readonly half: boolean | undefined;
 }
 
-/** What the reducer reads of an event. Strings are empty if absent. */
+/** The parts of an event that the reducer reads. Strings are empty if absent. */
 export interface Read {
   type: string;
-  kind: Kind | undefined; // of an event that makes a node
+  kind: Kind | undefined; // of an event that adds a node
   id: string;
   runId: string;
   parentId: string;
@@ -59,22 +59,22 @@ export interface Read {
   void: boolean; // of a notice that the run was adopted
 }
 
-/** Says whether words end in the first half of a surrogate pair. */
+/** Reports whether a text ends in the first half of a surrogate pair. */
 export function endsInHalf(words: string): boolean {
   const code = words.charCodeAt(words.length - 1);
   return code >= 0xd800 && code < 0xdc00;
 }
 
-// str returns a string as Go would read it.
+// str returns a string as Go would decode it.
 function str(value: unknown): string {
   return typeof value === "string" ? wellFormed(value) : "";
 }
 
-// The levels of the deepest event that a store holds. One that is deeper is read as
-// one of a type that makes no node.
+// The maximal nesting of an event that a store accepts. A deeper event is treated as
+// one of a type that adds no node.
 const maxDepth = 1002;
 
-/** Reads an event. raw has its members as they were written, if that is known. */
+/** Reads an event. raw contains its members as they were written, if known. */
 export function readEvent(event: object, raw?: Map<string, string>): Read {
   if (raw === undefined && isDeeper(event, maxDepth)) return readEvent({});
   const e = event as Readonly<Record<string, unknown>>;
@@ -105,7 +105,7 @@ export function readEvent(event: object, raw?: Map<string, string>): Read {
     seq: sequence(e["seq"], raw?.get("seq")),
     time: utc(str(e["time"])),
     partial: e["partial"] === true,
-    fields: fields.slice(), // which is as short as can be; there is room for 17 in what was pushed to
+    fields: fields.slice(), // without the spare capacity of an array that grew
     relayId: type === "relay_resolved" ? str(e["relayId"]) : "",
     approved: type === "relay_resolved" && e["approved"] === true,
     ids: Array.isArray(ids) ? ids.map(str) : [],
@@ -113,8 +113,8 @@ export function readEvent(event: object, raw?: Map<string, string>): Read {
   };
 }
 
-// sequence returns a position, 0 if there is none. Where the text is known, 1e3
-// and 7.0 are none, as for the server.
+// sequence returns a position, or 0 if there is none. If the text is known, 1e3 and 7.0
+// are not positions, as on the server.
 function sequence(value: unknown, json: string | undefined): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value === 0) return 0;
   return json === undefined || /^-?\d+$/.test(json) ? value : 0;
@@ -127,7 +127,7 @@ export function parseEvent(text: string): Read {
   if (typeof event !== "object" || event === null || Array.isArray(event)) {
     throw new SyntaxError("an event is a JSON object");
   }
-  // Most senders write what JSON.stringify would write; only for others is it
-  // worth while to look at the text of each member.
+  // Most senders write what JSON.stringify would write. Only for others are the texts
+  // of the members needed.
   return JSON.stringify(event) === text ? readEvent(event) : readEvent(event, members(text));
 }

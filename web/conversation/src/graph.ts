@@ -6,15 +6,15 @@ import { type State, at, childrenOf, find, findRun, inRun, noState, none, parent
 export interface Flat {
   /** In the order in which they were first seen. */
   readonly nodes: readonly Node[];
-  /** From the id of each node that has children to their ids. Without a prototype, so that any id is safe. */
+  /** The ids of the children of each node that has some, by its id. The object has no prototype, so that any id is safe as a key. */
   readonly edges: Readonly<Record<string, readonly string[]>>;
-  /** Without a prototype as well. */
+  /** This object has no prototype either. */
   readonly lastNodeByRunId: Readonly<Record<string, string>>;
 }
 
 /**
- * An immutable graph of events. {@link empty} is the first one, and reduce makes
- * larger ones. A node has one parent at most, and there is never a circle.
+ * An immutable graph of events. {@link empty} is the first one, and reduce returns
+ * larger ones. A node has at most one parent, and there are no cycles.
  */
 export class Graph {
   /** @internal */
@@ -28,7 +28,7 @@ export class Graph {
     return this.state.size;
   }
 
-  /** The node with an id, undefined if there is none. */
+  /** Returns the node with an id, or undefined. */
   node(id: string): Node | undefined {
     const place = find(this.state, id);
     return place === none ? undefined : this.nodeAt(place);
@@ -38,13 +38,13 @@ export class Graph {
     return at(this.state, place).content.node();
   }
 
-  /** Says whether only parts of a node's text have come so far. */
+  /** Reports whether a node's text is incomplete so far. */
   isStreaming(id: string): boolean {
     const place = find(this.state, id);
     return place !== none && !at(this.state, place).complete;
   }
 
-  /** All nodes in the order in which they were first seen. */
+  /** Yields all nodes in the order in which they were first seen. */
   *nodes(): Generator<Node, void> {
     for (const place of this.places()) yield this.nodeAt(place);
   }
@@ -56,7 +56,7 @@ export class Graph {
     }
   }
 
-  /** The ids of all runs that have nodes, in the order in which they were first seen. */
+  /** Yields the ids of all runs that have nodes, in the order in which they were first seen. */
   *runs(): Generator<string, void> {
     const { runs } = this.state;
     for (let place = 0; place < runs.length; place++) {
@@ -65,33 +65,33 @@ export class Graph {
     }
   }
 
-  /** The nodes that a node has an edge to, in the order in which they were first seen. */
+  /** Returns the children of a node, in the order in which they were first seen. */
   children(id: string): Node[] {
     const place = find(this.state, id);
     return place === none ? [] : childrenOf(this.state, at(this.state, place)).map((child) => this.nodeAt(child));
   }
 
-  /** The nodes that have an edge to a node: none or one. */
+  /** Returns the parents of a node: none or one. */
   parents(id: string): Node[] {
     const place = find(this.state, id);
     const parent = place === none ? none : parentOf(this.state, at(this.state, place));
     return parent === none ? [] : [this.nodeAt(parent)];
   }
 
-  /** The nodes of a run in their order. */
+  /** Returns the nodes of a run in their order. */
   run(runId: string): Node[] {
     const run = findRun(this.state, runId);
     return run === none ? [] : Array.from(inRun(this.state, run), ([, item]) => item.content.node());
   }
 
-  /** The last node of a run, undefined if it has none. */
+  /** Returns the last node of a run, or undefined if it has none. */
   last(runId: string): Node | undefined {
     const run = findRun(this.state, runId);
     const last = run === none ? none : runAt(this.state, run).last;
     return last === none ? undefined : this.nodeAt(last);
   }
 
-  /** The words of a run: the content of its text nodes, joined. */
+  /** Returns the text of a run: the content of its text nodes, joined. */
   text(runId: string): string {
     const run = findRun(this.state, runId);
     let out = "";
@@ -103,21 +103,21 @@ export class Graph {
     return out;
   }
 
-  /** The tool_call nodes of a run in their order. */
+  /** Returns the tool_call nodes of a run in their order. */
   toolCalls(runId: string): Extract<Node, { kind: "tool_call" }>[] {
     return this.run(runId).filter((node) => node.kind === "tool_call");
   }
 
   /**
-   * Visits a node and everything below it in depth, each node once and every
-   * parent before its children. An unknown id visits nothing.
+   * Yields a node and its descendants, depth first, each node once and every parent
+   * before its children. It yields nothing for an unknown id.
    */
   *walk(id: string): Generator<Node, void> {
     const start = find(this.state, id);
     if (start !== none) yield* this.walkFrom(start);
   }
 
-  // Without recursion: conversations are long.
+  // It uses a stack in place of recursion, because conversations can be long.
   private *walkFrom(start: number): Generator<Node, void> {
     const stack = [start];
     for (let place = stack.pop(); place !== undefined; place = stack.pop()) {
@@ -128,8 +128,8 @@ export class Graph {
   }
 
   /**
-   * Visits all nodes, each once and every parent before its children: depth first,
-   * from the roots in the order in which they were first seen.
+   * Yields all nodes, each once and every parent before its children: depth first,
+   * starting at the roots in the order in which they were first seen.
    */
   *topological(): Generator<Node, void> {
     for (const place of this.places()) {
@@ -137,7 +137,7 @@ export class Graph {
     }
   }
 
-  /** A node and all that it hangs on, up to the root. */
+  /** Returns a node and its ancestors, up to the root. */
   pathToRoot(id: string): Node[] {
     const path: Node[] = [];
     for (let place = find(this.state, id); place !== none; place = parentOf(this.state, at(this.state, place))) {
@@ -146,7 +146,7 @@ export class Graph {
     return path;
   }
 
-  /** The graph as plain data. */
+  /** Returns the graph as plain data. */
   flat(): Flat {
     const edges = Object.create(null) as Record<string, string[]>;
     for (const [id, children] of this.edges()) edges[id] = children;
@@ -155,7 +155,7 @@ export class Graph {
     return { nodes: [...this.nodes()], edges, lastNodeByRunId };
   }
 
-  /** What JSON.stringify writes. */
+  /** Returns what JSON.stringify writes. */
   toJSON(): Flat {
     return this.flat();
   }
@@ -179,10 +179,10 @@ export class Graph {
 export const empty: Graph = new Graph(noState);
 
 /**
- * Writes a graph as the command arbor does, byte for byte if its events came
- * through reduceJSON: payloads as they were written, members in the order of the
- * events. JSON.stringify(graph) writes the same data, with numbers as JavaScript
- * knows them, and ids that are integers before others.
+ * Returns a graph as the command arbor writes it. The text is the same, byte for byte,
+ * if its events came through reduceJSON: payloads are unchanged, and members are in the
+ * order of the events. JSON.stringify(graph) writes the same data, but with
+ * JavaScript's numbers, and with ids that are integers before others.
  */
 export function stringify(graph: Graph): string {
   const edges = Array.from(graph.edges(), ([id, children]) => `${quote(id)}:[${children.map(quote).join(",")}]`);

@@ -4,21 +4,21 @@ import { at, none, runAt } from "./state.js";
 
 /**
  * A graph in three tiers. A chunk is a node: a text, a call, a result and so on. A
- * block is one run: all of its chunks. A message is one turn of the conversation: what
- * the user said, or the answer to it, with the blocks of all agents that take part.
- * Each tier is in the order of its first chunks.
+ * block is one run with all its chunks. A message is one turn of the conversation: the
+ * user's message, or the answer to it with the blocks of all its agents. Each tier is
+ * in the order of its first chunks.
  */
 export interface Hypergraph {
-  /** Ids of nodes. */
+  /** The ids of nodes. */
   readonly chunks: readonly string[];
-  /** block:RUN. */
+  /** The ids of blocks, block:RUN. */
   readonly blocks: readonly string[];
-  /** message:RUN, after the run with which the message begins. */
+  /** The ids of messages, message:RUN with the run that begins the message. */
   readonly messages: readonly string[];
   readonly edges: readonly Hyperedge[];
 }
 
-/** Leads from the parts of something to it, or from a message to the one that it replies to. */
+/** Connects parts to the whole that they belong to, or a message to the one that it replies to. */
 export interface Hyperedge {
   readonly kind: "chunk_to_block" | "block_to_message" | "parent_message";
   readonly from: readonly string[];
@@ -26,19 +26,19 @@ export interface Hyperedge {
 }
 
 /**
- * Derives the three tiers of the whole graph. As long as nothing is discarded and
- * parents come before their children, they only grow with the graph: a chunk stays in
- * its block, and a block in its message. It takes time in proportion to the graph;
- * nothing is kept between calls.
+ * Returns the three tiers of the whole graph. While no event is discarded and parents
+ * arrive before their children, the tiers only grow: a chunk stays in its block, and a
+ * block in its message. It takes time in proportion to the graph, and keeps nothing
+ * between calls.
  */
 export function hypergraph(graph: Graph): Hypergraph {
   return derive(new Path(graph.state, {}), () => true);
 }
 
 /**
- * Derives the three tiers of what is on the path, with the sub-agents inside of it.
- * Of a collapsed run only the words are left, and nothing of what a summary replaces.
- * Blocks and messages have the ids that they have in the whole graph.
+ * Returns the three tiers of the path and the sub-agents inside it. A collapsed run is
+ * reduced to its text, and runs that a summary replaces are omitted. Blocks and
+ * messages have the same ids as in the whole graph.
  */
 export function hypergraphOf(graph: Graph, active: Active): Hypergraph {
   const path = new Path(graph.state, active);
@@ -87,8 +87,8 @@ function blockId(path: Path, ri: number): string {
   return `block:${path.id(ri)}`;
 }
 
-// beginOf returns the run with which the message of a run begins, and notes it for all
-// runs on the way.
+// beginOf returns the run that begins the message of a run, and stores it for all runs
+// in between.
 function beginOf(path: Path, ri: number, known: Map<number, number>): number {
   const way: number[] = [];
   for (let above = ri; ; above = at(path.s, runAt(path.s, above).parent).run) {

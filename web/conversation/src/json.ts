@@ -1,12 +1,12 @@
-// JSON as text: what JSON.parse does not tell.
+// Functions for JSON as text, for what JSON.parse does not tell.
 
 /**
- * Returns the members of a JSON object, as they are written, by their names. Of a
- * name that stands twice the last one counts. The text must be one JSON object.
+ * Returns the members of a JSON object, as they are written, by name. If a name occurs
+ * twice, the last one counts. The text must be one JSON object.
  */
 export function members(text: string): Map<string, string> {
   const found = new Map<string, string>();
-  let i = skip(text, 0, " \t\r\n") + 1; // behind the brace
+  let i = skip(text, 0, " \t\r\n") + 1; // after the brace
   for (;;) {
     i = skip(text, i, " \t\r\n,");
     if (text[i] === "}") return found;
@@ -19,7 +19,7 @@ export function members(text: string): Map<string, string> {
   }
 }
 
-/** Says whether JSON has more than so many levels of arrays and objects. */
+/** Reports whether JSON has more than limit levels of arrays and objects. */
 export function deeper(text: string, limit: number): boolean {
   if (text.length <= 2 * limit) return false;
   let depth = 0;
@@ -39,12 +39,12 @@ export function deeper(text: string, limit: number): boolean {
   return false;
 }
 
-/** Says the same of a value. */
+/** Reports the same for a value. */
 export function isDeeper(value: unknown, limit: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (limit === 0) return true;
   if (Array.isArray(value)) return value.some((inner) => isDeeper(inner, limit - 1));
-  for (const name in value) { // half the time of Object.values, and nothing for the collector
+  for (const name in value) { // takes half the time of Object.values, without garbage
     const inner = (value as Readonly<Record<string, unknown>>)[name];
     if (typeof inner === "object" && isDeeper(inner, limit - 1)) return true;
   }
@@ -63,7 +63,7 @@ function stringEnd(text: string, i: number): number {
   return i + 1;
 }
 
-// valueEnd returns where the value ends that begins at i.
+// valueEnd returns the index after the value that begins at i.
 function valueEnd(text: string, i: number): number {
   let depth = 0;
   while (i < text.length) {
@@ -95,7 +95,7 @@ function valueEnd(text: string, i: number): number {
   return i;
 }
 
-// compact leaves out the space between values.
+// compact removes white space between values.
 function compact(text: string): string {
   let out = "";
   let from = 0;
@@ -118,12 +118,12 @@ export function quote(s: string): string {
   return JSON.stringify(wellFormed(s)).replace(/[\u2028\u2029]/g, (c) => (c === "\u2028" ? "\\u2028" : "\\u2029"));
 }
 
-/** Returns a string with U+FFFD for each half of a surrogate pair that stands alone. */
+/** Returns a string with U+FFFD in place of each unpaired surrogate. */
 export function wellFormed(s: string): string {
   return /[\ud800-\udfff]/.test(s) ? s.replace(/\p{Surrogate}/gu, "\ufffd") : s;
 }
 
-/** Says whether a value is a JSON object. */
+/** Reports whether a value is a JSON object. */
 export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
-// A value that says the same as the one before it is the one before it. What is new is
-// frozen, as it can be returned many times.
+// A value that equals the previous one is replaced by the previous one. New values are
+// frozen, because they can be returned many times.
 import type { Draft } from "./answers.js";
 import type { ViewCall, ViewNode } from "./thread.js";
 
@@ -7,7 +7,7 @@ type Branches = readonly (readonly ViewNode[])[];
 
 export const nothing: readonly never[] = Object.freeze([]);
 
-/** The list, or the old one if that has the same items. */
+/** Returns the list, or the old one if it has the same items. */
 export function keepList<T>(old: readonly T[] | undefined, list: readonly T[]): readonly T[] {
   if (old === list || (old !== undefined && sameItems(old, list))) return old!;
   return list.length === 0 ? nothing : Object.freeze(list);
@@ -15,7 +15,7 @@ export function keepList<T>(old: readonly T[] | undefined, list: readonly T[]): 
 
 function sameItems(a: readonly unknown[], b: readonly unknown[]): boolean {
   if (a.length !== b.length) return false;
-  for (let i = a.length - 1; i >= 0; i--) { // what is new is at the end, most often
+  for (let i = a.length - 1; i >= 0; i--) { // new items are mostly at the end
     if (!Object.is(a[i], b[i])) return false;
   }
   return true;
@@ -25,8 +25,8 @@ function keepBranches(old: Branches | undefined, branches: Branches): Branches {
   return keepList(old, branches.map((list, i) => keepList(old?.[i], list)));
 }
 
-// keep compares members. They are the values of events, texts, or lists and objects
-// that were kept before. In both objects members that are absent are not there.
+// keep compares members. They are values of events, texts, or lists and objects that
+// were kept before. Neither object has members that are undefined.
 function keep<T extends object>(old: T | undefined, made: T): T {
   if (old !== undefined) {
     const names = Object.keys(made) as (keyof T)[];
@@ -35,7 +35,7 @@ function keep<T extends object>(old: T | undefined, made: T): T {
   return Object.freeze(made);
 }
 
-/** A view node with its members in their order. */
+/** Returns a view node with its members in their order. */
 export function keepView(old: ViewNode | undefined, view: ViewNode, calls: readonly ViewCall[], branches: Branches, alternatives: readonly string[]): ViewNode {
   const made = { id: view.id, runId: view.runId, messageId: view.messageId, role: view.role } as Draft<ViewNode>;
   if (view.agent !== undefined) made.agent = view.agent;
@@ -50,7 +50,7 @@ export function keepView(old: ViewNode | undefined, view: ViewNode, calls: reado
   return keep(old, made);
 }
 
-/** A call with its members in their order. */
+/** Returns a call with its members in their order. */
 export function keepCall(old: ViewCall | undefined, call: ViewCall, branches: Branches): ViewCall {
   const made = { id: call.id, name: call.name } as Draft<ViewCall>;
   if (call.input !== undefined) made.input = call.input;

@@ -18,15 +18,14 @@ export interface Call {
   readonly arguments: object;
 }
 
-/** What messages gives a model as the result of a call that has none. */
+/** The result that messages returns for a call that has none. */
 export const noResult = "This call has no result: it was not finished, and what it did is unknown.";
 
 /**
- * Returns what a model accepts as the conversation on the path: the user's
- * messages, what agents said, their calls, and behind each answer one result for
- * each of its calls, in their order. Reasoning, errors, and what sub-agents did
- * inside of a call are left out. Names and arguments that endpoints refuse are
- * made acceptable.
+ * Returns the conversation on the path as messages that a model accepts: the user's
+ * messages, the agents' texts and calls, and after each answer one result for each of
+ * its calls, in their order. Reasoning, errors, and what sub-agents did inside a call
+ * are omitted. Names and arguments that endpoints refuse are made acceptable.
  */
 export function messages(graph: Graph, active: Active = {}): Message[] {
   const path = new Path(graph.state, active);
@@ -39,7 +38,7 @@ export function messages(graph: Graph, active: Active = {}): Message[] {
 
 class Writer {
   readonly out: Message[] = [];
-  private named = 0; // calls whose nodes' ids do not do
+  private named = 0; // calls whose ids are not accepted
   private text = "";
   private calls: Content[] = [];
 
@@ -82,7 +81,7 @@ class Writer {
     if (content.length > 0) this.out.push({ role: "user", content });
   }
 
-  // answer writes what was said and called, if anything was, and begins anew.
+  // answer writes the collected text and calls, if any, and starts again.
   private answer(step: Step): void {
     const { text, calls } = this;
     this.text = "";
@@ -100,7 +99,7 @@ class Writer {
     this.out.push({ role: "assistant", content: text === "" ? null : text, ...(calls.length > 0 && { tool_calls }) }, ...results);
   }
 
-  // callId returns a node's id as endpoints accept it.
+  // callId returns a node's id in a form that endpoints accept.
   private callId(id: string): string {
     if (/^[!-~]{1,64}$/.test(id)) return id;
     do id = `call_${++this.named}`;

@@ -1,12 +1,12 @@
 import type { Field } from "./event.js";
 import { quote, wellFormed } from "./json.js";
 
-/** Members that every kind of node has. */
+/** Members of every kind of node. */
 interface Common {
   /**
-   * The event's id for text, reasoning, tool_call, tool_progress and relay,
-   * CALL:result for a tool_result, RUN:usage:1 and so on for usage, RUN:TYPE for
-   * the others. RUN: stands before an id that another run had first.
+   * The id: the event's for text, reasoning, tool_call, tool_progress and relay;
+   * CALL:result for a tool_result; RUN:usage:1 and so on for usage; RUN:TYPE for all
+   * others. RUN: is put in front of an id that another run had first.
    */
   readonly id: string;
   readonly runId: string;
@@ -18,10 +18,10 @@ interface Common {
 }
 
 /**
- * A node. Nodes are frozen, and as long as a node says the same it is the same
- * object in all graphs. Members of the payload are as they were received, so
- * that one which the sender left out is not there. Their types are those that
- * Arbor sends; nobody checks what others send.
+ * A node. Nodes are frozen, and a node that does not change is the same object in all
+ * graphs. The members of the payload are as they were received, so a member that the
+ * sender omitted is absent. Their types are those that Arbor sends; they are not
+ * checked.
  */
 export type Node = Common &
   (
@@ -52,7 +52,7 @@ export type Node = Common &
         readonly toolCallId: string;
         readonly tool: string;
         readonly params: unknown;
-        /** What was decided; absent as long as nothing was. */
+        /** The decision; absent until there is one. */
         readonly state?: "approved" | "denied";
       }
   );
@@ -74,12 +74,12 @@ export const payloadNames: ReadonlyMap<string, readonly string[]> = new Map([
   ["error", ["code", "message", "retryable"]],
 ]);
 
-/** Says whether several events of one id make one node of this kind. */
+/** Reports whether several events with one id form one node of this kind. */
 export function isBlock(kind: Kind): boolean {
   return kind === "text" || kind === "reasoning";
 }
 
-/** What a node says, without its links: a change makes another one. */
+/** The content of a node, without its links. It is immutable. */
 export class Content {
   private made: Node | undefined;
 
@@ -92,7 +92,7 @@ export class Content {
     readonly path: string,
     readonly seq: number,
     readonly time: string,
-    readonly event: string, // the event's id where the node's id does not tell it: of usage and errors
+    readonly event: string, // the event's id, for usage and errors, whose node ids do not contain it
     readonly state: "" | "approved" | "denied", // of a relay
   ) {}
 
@@ -101,12 +101,12 @@ export class Content {
     return new Content(this.id, this.runId, this.kind, fields, this.agent, this.path, this.seq, this.time, this.event, state);
   }
 
-  // nodeField is the name of a field in a node, where "kind" is taken.
+  // nodeField returns the name of a field in a node, because "kind" is taken.
   private nodeField(name: string): string {
     return this.kind === "relay" && name === "kind" ? "relayKind" : name;
   }
 
-  /** The node that callers see. */
+  /** Returns the node that callers receive. */
   node(): Node {
     if (this.made === undefined) {
       const node: Record<string, unknown> = { id: this.id, runId: this.runId, kind: this.kind };
@@ -121,7 +121,7 @@ export class Content {
     return this.made;
   }
 
-  /** The node's JSON, with the payload as it was written. */
+  /** Returns the node's JSON, with the payload as it was written. */
   json(): string {
     let out = `{"id":${quote(this.id)},"runId":${quote(this.runId)},"kind":"${this.kind}"`;
     for (const f of this.fields) out += `,"${this.nodeField(f.name)}":${fieldJSON(f)}`;
@@ -133,25 +133,25 @@ export class Content {
     return out + "}";
   }
 
-  /** A member of the payload, undefined if it is absent. */
+  /** Returns a member of the payload, or undefined. */
   field(name: string): Field | undefined {
     return this.fields.find((f) => f.name === name);
   }
 
-  /** The words of a block, "" of anything else. */
+  /** Returns the text of a block, "" for other nodes. */
   text(): string {
     const content = isBlock(this.kind) ? this.fields[0]?.value : undefined;
     return typeof content === "string" ? wellFormed(content) : "";
   }
 
-  /** The block with more words, or the same one if the event has none. */
+  /** Returns the block with more text, or the same block if the event has none. */
   plus(fields: readonly Field[]): Content {
     const piece = fields[0];
     if (typeof piece?.value !== "string") return this;
     const before = this.fields[0];
     if (typeof before?.value !== "string") return this.with({ fields });
-    // An engine appends in constant time as long as nobody looks at the letters.
-    // So nothing here does, and what the text ends in is noted.
+    // JavaScript engines append in constant time as long as no character is read.
+    // So this function reads none, and the end of the text is recorded.
     const value = before.value + piece.value;
     const half = piece.value === "" ? before.half : piece.half;
     let json: string | undefined;
@@ -160,12 +160,12 @@ export class Content {
   }
 }
 
-// inside returns what stands between the quotes of a block's words.
+// inside returns the text of a block as JSON, without the quotes.
 function inside(f: Field): string {
   return f.json ?? JSON.stringify(f.value).slice(1, -1);
 }
 
-/** A member's value as JSON. */
+/** Returns a member's value as JSON. */
 export function fieldJSON(f: Field): string {
   if (f.half !== undefined) return `"${inside(f)}"`;
   return f.json ?? JSON.stringify(f.value) ?? "null"; // a function has no JSON

@@ -2,44 +2,45 @@ import { isObject } from "./json.js";
 import { type Item, type State, at, childrenOf, find, findRun, inRun, none, runAt } from "./state.js";
 
 /**
- * Chooses the path through a conversation that branches: where a message has
- * several that follow it, one is on the path. {} takes the newest everywhere. It
- * is plain data and travels as JSON, in the form that the server uses too. It
- * knows runs and nodes by their ids and serves every graph of the same events.
+ * Chooses the path through a conversation with branches: where several runs follow the
+ * same one, one of them is on the path. {} chooses the newest everywhere. It is plain
+ * data that can be sent as JSON, in the form that the server uses too. It refers to
+ * runs and nodes by their ids, so it fits every graph of the same events.
  */
 export interface Active {
-  /** Which run follows a run. */
+  /** The run that follows each run, by id. */
   readonly next?: Readonly<Record<string, string>>;
-  /** Runs that were chosen among the beginnings beside them. */
+  /** Runs that were chosen among alternative beginnings. */
   readonly begins?: readonly string[];
-  /** The run of an edited message without a parent, and the run of the message that it stands beside. */
+  /** By the run of an edited message without a parent: the run of the original message. */
   readonly beside?: Readonly<Record<string, string>>;
-  /** Where the path ends, by run: at a node, or with the run. What is in without does not follow there. */
+  /** Where the path ends, by run: at a node, or at the end of the run. The runs in without do not follow there. */
   readonly ends?: Readonly<Record<string, { readonly node?: string; readonly without?: readonly string[] }>>;
-  /** Runs that are folded to what they said. */
+  /** Runs that are reduced to their text. */
   readonly collapsed?: readonly string[];
-  /** Texts, by the last run that they stand for. */
+  /** Summaries, by the last run that each replaces. */
   readonly summaries?: Readonly<Record<string, string>>;
 }
 
 /** A run on the path. */
 export interface Step {
   readonly run: number;
-  readonly cut: number; // the last node that counts; none if all do
-  readonly by: readonly number[]; // runs that take up the calls that the run has left open, see continues
+  readonly cut: number; // the last node that is on the path; none if all are
+  readonly by: readonly number[]; // the runs that resume this one and may have the results of its calls; see continues
 }
 
 /** The runs without a parent, and which of them follow each other. */
 export interface Beginnings {
-  readonly before: ReadonlyMap<number, number>; // the one that each follows, or none
-  readonly after: ReadonlyMap<number, readonly number[]>; // those that follow one, or none
+  readonly before: ReadonlyMap<number, number>; // the run that each follows, or none
+  readonly after: ReadonlyMap<number, readonly number[]>; // the runs that follow a run, or none
 }
 
 function entries<T>(value: Readonly<Record<string, T>> | undefined): Map<string, T> {
   return new Map(isObject(value) ? (Object.entries(value) as [string, T][]) : []);
 }
 
-// record returns plain data, in which any id is safe, or undefined if it is empty.
+// record returns plain data in which any id is safe as a key, or undefined if the map
+// is empty.
 function record<T>(map: ReadonlyMap<string, T>): Record<string, T> | undefined {
   if (map.size === 0) return undefined;
   const out = Object.create(null) as Record<string, T>;
@@ -51,7 +52,8 @@ function list(ids: ReadonlySet<string>): string[] | undefined {
   return ids.size === 0 ? undefined : [...ids].sort();
 }
 
-// Nodes on which a run can hang that takes up another one.
+// Kinds of nodes at which a run may be cut off, so that the run that resumes it has
+// such a node as its parent.
 const canBeCutAt: ReadonlySet<string> = new Set(["harness_start", "text", "reasoning", "tool_result", "tool_progress", "relay", "usage", "error"]);
 
 /** A path through a graph. */
@@ -64,7 +66,7 @@ export class Path {
   readonly summaries: Map<string, string>;
 
   constructor(
-    /** The graph, which may become another one of the same events. */
+    /** The state of the graph. It may be replaced by another state of the same events. */
     public s: State,
     active: Active,
   ) {
@@ -76,7 +78,7 @@ export class Path {
     this.summaries = entries(active.summaries);
   }
 
-  /** The path as data, without what is empty. */
+  /** Returns the path as data. Empty members are absent. */
   active(): Active {
     const ends = new Map<string, object>();
     for (const [run, { node, without }] of this.ends) ends.set(run, { ...(node !== "" && { node }), ...(without.size > 0 && { without: list(without) }) });
@@ -99,7 +101,7 @@ export class Path {
     return at(this.s, place);
   }
 
-  /** The runs on the path, from the root. */
+  /** Returns the runs on the path, starting at the root. */
   steps(): Step[] {
     const steps: Step[] = [];
     const b = this.beginnings();
@@ -108,10 +110,10 @@ export class Path {
   }
 
   /**
-   * Each beginning follows the one that was seen before it. But some stand beside
-   * each other, where the one that was seen first stands: what was edited, and two
-   * messages of the user with the same seq, because a log has every seq once: they
-   * are the first ones of a session and of a fork that shares nothing with it.
+   * Returns the runs without a parent in their order: each follows the one before it.
+   * But some are alternatives of an earlier one: an edited message, and a user
+   * message with the same seq. A log has each seq once, so two such messages are the
+   * first ones of a session and of a fork that shares no events with it.
    */
   beginnings(): Beginnings {
     const before = new Map<number, number>();
@@ -140,13 +142,13 @@ export class Path {
     return { before, after };
   }
 
-  /** The one that follows a beginning on the path, or none. */
+  /** Returns the beginning that follows a beginning on the path, or none. */
   choose(b: Beginnings, ri: number): number {
     const all = b.after.get(ri) ?? [];
     return all.find((next) => this.begins.has(this.id(next))) ?? all.at(-1) ?? none;
   }
 
-  /** A run and those that follow it, one after the other. */
+  /** Returns a run and the runs that follow it, in order. */
   onward(ri: number): Step[] {
     const steps: { run: number; cut: number; by: number[] }[] = [];
     while (ri !== none) {
@@ -161,7 +163,7 @@ export class Path {
     return steps;
   }
 
-  /** The last node of a run that counts if another run, or none, follows it; none if all do. */
+  /** Returns the last node of a run that is on the path if the run next, or none, follows it. The result is none if all nodes are. */
   cut(ri: number, next: number): number {
     let cut = none;
     const end = this.ends.get(this.id(ri));
@@ -170,7 +172,7 @@ export class Path {
     return cut !== none && (this.item(cut).run !== ri || this.isEnd(cut)) ? none : cut;
   }
 
-  /** The run that follows a run on the path, or none. */
+  /** Returns the run that follows a run on the path, or none. */
   follower(ri: number): number {
     const id = this.id(ri);
     const chosen = this.next.get(id);
@@ -194,7 +196,7 @@ export class Path {
     return newest;
   }
 
-  /** The runs that follow a run: the alternatives. */
+  /** Returns all runs that follow a run; they are alternatives. */
   followers(ri: number): number[] {
     const found: number[] = [];
     for (let place = runAt(this.s, ri).first; place !== none; ) {
@@ -208,8 +210,8 @@ export class Path {
   }
 
   /**
-   * The runs that could stand where a run does, itself among them: those that follow
-   * the same one. One that follows nothing has none.
+   * Returns the alternatives of a run, including the run itself: the runs that follow
+   * the same run. A run that follows no other has none.
    */
   rivals(ri: number, b: Beginnings): readonly number[] {
     const { parent } = runAt(this.s, ri);
@@ -217,7 +219,7 @@ export class Path {
     return parent === none ? (b.after.get(b.before.get(ri)!) ?? []) : [];
   }
 
-  /** The runs that hang on a node, in the order of first sight. */
+  /** Returns the runs whose parent is a node, in the order in which they were first seen. */
   spawnedBy(item: Item): number[] {
     if (item.spawned === null) return [];
     return childrenOf(this.s, item)
@@ -226,9 +228,9 @@ export class Path {
   }
 
   /**
-   * Says whether a run follows the one that it hangs on, rather than being a part
-   * of what that one does: whether it is the user's, or answers the user, or hangs
-   * on the end of a run, or takes up one that was cut off.
+   * Reports whether a run follows the run of its parent, as opposed to being a part
+   * of it. It follows if it is the user's, answers the user, has the end of a run as
+   * its parent, or resumes a run that was cut off.
    */
   follows(ri: number): boolean {
     const run = runAt(this.s, ri);
@@ -237,8 +239,9 @@ export class Path {
   }
 
   /**
-   * Says whether a run takes up another one where that one was cut off: it is the
-   * same agent's, and hangs on what that agent said, used or learnt, or on its start.
+   * Reports whether a run resumes another one where that one was cut off: it is of
+   * the same agent, and its parent is the start of that run, a text, a tool result or
+   * another node at which a run may be cut off.
    */
   continues(ri: number): boolean {
     const run = runAt(this.s, ri);
@@ -250,15 +253,15 @@ export class Path {
     return first.kind === "harness_start" && first.agent !== "" && first.agent === other.agent && first.path === other.path;
   }
 
-  /** The id of the message that begins with a run. */
+  /** Returns the id of the message that begins with a run. */
   messageId(begin: number): string {
     return `message:${this.id(begin)}`;
   }
 
   /**
-   * Reports whether a run begins a message: the user's run does, the run that follows it,
-   * and a run without a parent. Any other run is a block of the message that it hangs
-   * on: a transfer's target, a run that resumes another one, a sub-agent, a child of a
+   * Reports whether a run begins a message: the user's run does, the run that follows
+   * it, and a run without a parent. Any other run is a block of its parent's message:
+   * a transfer's target, a run that resumes another one, a sub-agent, a child of a
    * workflow.
    */
   beginsMessage(ri: number): boolean {
@@ -270,13 +273,13 @@ export class Path {
     return this.item(runAt(this.s, ri).first).content.kind === "user";
   }
 
-  /** Says whether a node closes what somebody had to say: what hangs on it follows the whole run. */
+  /** Reports whether a node ends its run, so that a run with this parent follows the whole run. */
   isEnd(place: number): boolean {
     const { content, next } = this.item(place);
     return content.kind === "user" || content.kind === "harness_end" || (content.kind === "error" && next === none);
   }
 
-  /** The latest summary on the path, the runs that it stands for, and those that follow. */
+  /** Returns the latest summary on the path, the runs that it replaces, and the runs after it. */
   summarized(): { summary: string; before: Step[]; steps: Step[] } {
     const steps = this.steps();
     for (let i = steps.length - 1; i >= 0; i--) {
@@ -287,9 +290,9 @@ export class Path {
   }
 
   /**
-   * Calls f for the steps and for what began inside of them, but for what is inside of
-   * collapsed runs. A list of what is still to be done takes the place of recursion,
-   * because agents can nest deeply.
+   * Calls f for the steps and for the runs that began inside them, except inside
+   * collapsed runs. It uses a stack in place of recursion, because agents can be
+   * nested deeply.
    */
   visit(steps: readonly Step[], f: (step: Step, collapsed: boolean) => void): void {
     const todo = [steps];
@@ -305,7 +308,7 @@ export class Path {
     }
   }
 
-  /** The places and nodes of a step. */
+  /** Yields the places and nodes of a step. */
   *inStep(step: Step): Generator<[number, Item], void> {
     for (const entry of inRun(this.s, step.run)) {
       yield entry;
@@ -314,11 +317,11 @@ export class Path {
   }
 
   /**
-   * The place of the result of a call that is made in a step, or none. It can stand
-   * anywhere; but if other runs take up this one, the results of the last of them
-   * come first, and those of the run itself last: in a graph of several sessions a
-   * call can have several, and one that was given behind the place where a later run
-   * takes up is off the path.
+   * Returns the place of the result of a call that a step contains, or none. The
+   * result may be in any run. In a graph of several sessions a call can have several
+   * results: those of the last run that resumes this one come first, and those of the
+   * run itself last. A result after the place at which a later run resumes is not on
+   * the path.
    */
   resultOf(step: Step, callId: string): number {
     const place = find(this.s, `${callId}:result`);
@@ -329,7 +332,7 @@ export class Path {
       const own = find(this.s, `${this.id(ri)}:${callId}:result`);
       if (own !== none && this.item(own).run === ri) return own;
     }
-    // Not the answer that the call got in a fork, off the path.
+    // This is the result of the call in a fork, which is not on the path.
     return place !== none && this.continues(has) ? none : place;
   }
 }

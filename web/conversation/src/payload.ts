@@ -1,21 +1,21 @@
-// What projections read of payloads. Members of the wrong type count as absent.
+// How projections read payloads. A member of the wrong type counts as absent.
 import { isObject, wellFormed } from "./json.js";
 import { type Content, fieldJSON } from "./node.js";
 
-/** A member that should be a string. */
+/** Returns a member of type string, "" for any other type. */
 export function textField(content: Content, name: string): string {
   const value = content.field(name)?.value;
   return typeof value === "string" ? wellFormed(value) : "";
 }
 
-/** A member as the text that a model reads: a string as it is, anything else as its JSON. */
+/** Returns a member as the text that a model reads: a string unchanged, any other value as its JSON. */
 export function outputText(content: Content, name: string): string {
   const f = content.field(name);
   if (f === undefined) return "";
   return typeof f.value === "string" ? wellFormed(f.value) : fieldJSON(f);
 }
 
-/** A part of what a user said: text, an image or a file. data is in base64. */
+/** A part of a user's message: a text, an image, a file or audio. data is in base64. */
 export interface Part {
   readonly type: string;
   readonly text?: string;
@@ -26,8 +26,8 @@ export interface Part {
 }
 
 /**
- * What a user said, as text or as parts. Content of a form that is not Arbor's is
- * still what the user said, and becomes text.
+ * Returns the content of a user's message, as text or as parts. Content of an unknown
+ * form is returned as text.
  */
 export function userContent(content: Content): string | Part[] {
   const value = content.field("content")?.value;
@@ -39,7 +39,7 @@ export function userContent(content: Content): string | Part[] {
   return outputText(content, "content");
 }
 
-/** The words of what a user said. */
+/** Returns the text of a user's message. */
 export function userText(said: Content): string {
   const content = userContent(said);
   if (typeof content === "string") return content;
@@ -50,14 +50,14 @@ export function userText(said: Content): string {
   return out;
 }
 
-/** The agent of a run, by its first node; "" if nobody says. */
+/** Returns the agent of the run with this first node, or "" if the node names none. */
 export function speaker(first: Content): string {
   return first.agent === "" && first.kind === "harness_start" ? textField(first, "agentId") : first.agent;
 }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-// readPart returns undefined for what is no part.
+// readPart returns undefined for a value that is not a part.
 function readPart(value: unknown): Part | undefined {
   if (!isObject(value)) return undefined;
   const got = { type: "", text: "", mediatype: "", data: "", url: "", name: "" };

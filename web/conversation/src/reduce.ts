@@ -6,8 +6,8 @@ import { settle } from "./settle.js";
 import { type Draft, type Run, type State, at, changeItem, changeRun, closeDraft, draftOf, eventKey, find, findRun, none, openDraft, owned, runAt } from "./state.js";
 
 /**
- * Returns the graph with an event. The graph itself stays as it was. An event
- * that changes nothing returns the graph itself: one of a type that makes no
+ * Returns the graph with an event added. The given graph does not change. For an event
+ * that changes nothing, the same graph is returned: an event of a type that adds no
  * node, one without a runId, or one that was seen before.
  */
 export function reduce(graph: Graph, event: Event): Graph {
@@ -15,9 +15,9 @@ export function reduce(graph: Graph, event: Event): Graph {
 }
 
 /**
- * Does the same for an event as text, one JSON object, and keeps the payload as it
- * was written: stringify writes 12345678901234567890 and 2.50 again, and members
- * in their order. Throws a SyntaxError if the text is no JSON object.
+ * Does the same for an event that is given as text, one JSON object, and keeps the
+ * payload as it was written: stringify writes 12345678901234567890 and 2.50 unchanged,
+ * and members in their order. It throws a SyntaxError if the text is not a JSON object.
  */
 export function reduceJSON(graph: Graph, text: string): Graph {
   return reduceRead(graph, parseEvent(text));
@@ -29,16 +29,16 @@ function reduceRead(graph: Graph, e: Read): Graph {
 }
 
 /**
- * Returns the graph with many events, the same one as reduce returns for one after
- * the other. It makes no graphs between them, and changes nodes of its own until it
- * returns, so that it takes about a third of the time, and less for deltas of one
- * text that come one after the other. No graph that anybody has changes.
+ * Returns the graph with many events added, the same as with reduce for each of them.
+ * It builds no graphs in between and changes its own new nodes in place, so it takes
+ * about a third of the time, and less for successive deltas of one text. No existing
+ * graph changes.
  */
 export function reduceMany(graph: Graph, events: Iterable<Event>): Graph {
   const d = openDraft(graph.state);
   let changed = false;
-  let last: Event | undefined; // a delta
-  let words = ""; // of those that continue it
+  let last: Event | undefined; // the first delta of a text
+  let words = ""; // of the deltas that continue it
   const end = (): void => {
     if (last === undefined || words === "") return;
     changed = takeNews(d, readEvent({ ...last, content: words })) || changed;
@@ -47,7 +47,7 @@ export function reduceMany(graph: Graph, events: Iterable<Event>): Graph {
   for (const event of events) {
     if (last !== undefined && continues(event, last)) {
       words += event["content"] as string;
-      // What follows half of a character is noted in another way.
+      // Text after half of a character is stored in another way.
       if (endsInHalf(event["content"] as string)) end();
       continue;
     }
@@ -63,7 +63,8 @@ function takeNews(d: Draft, e: Read): boolean {
   return isNews(d, e) && change(d, e);
 }
 
-// runOf finds the run of an event, which most often is that of the event before it.
+// runOf returns the place of an event's run, which is mostly that of the event before
+// it.
 function runOf(d: Draft, id: string): number {
   const { own } = d;
   if (own === null) return findRun(d, id);
@@ -71,8 +72,8 @@ function runOf(d: Draft, id: string): number {
   return own.run;
 }
 
-// isDelta says whether others can continue an event: a piece of a text, without a
-// position, and without members that would have to be looked into.
+// isDelta reports whether other events can continue an event: it is a part of a text,
+// has no position, and no members of an object type.
 function isDelta(event: Event): boolean {
   if ((event.type !== "text" && event.type !== "reasoning") || event.partial !== true) return false;
   if (typeof event["content"] !== "string" || event.seq !== undefined) return false;
@@ -82,21 +83,20 @@ function isDelta(event: Event): boolean {
   return true;
 }
 
-// continues says whether an event is another piece of the same text. Once a piece was
-// taken or left out, so are those that follow it directly.
+// continues reports whether an event is another part of the same text. After a part was
+// added or ignored, so are the parts that follow it directly.
 function continues(event: Event, last: Event): boolean {
   return event.id === last.id && event.runId === last.runId && event.type === last.type && isDelta(event);
 }
 
-// isNews says whether an event is one of a run, and was not seen before.
+// isNews reports whether an event belongs to a run and was not seen before.
 function isNews(d: Draft, e: Read): boolean {
   if (e.runId === "") return false;
   const ri = e.seq > 0 ? runOf(d, e.runId) : none;
   return ri === none || e.seq > runAt(d, ri).seq;
 }
 
-// change changes a draft by an event, and says whether it did. If not, it has changed
-// nothing.
+// change applies an event to a draft, and reports whether it changed the draft.
 function change(d: Draft, e: Read): boolean {
   const ri = runOf(d, e.runId);
   if (e.kind !== undefined) return take(d, ri, e);
@@ -106,14 +106,14 @@ function change(d: Draft, e: Read): boolean {
   } else if (e.type === "relay_resolved") {
     changed = resolve(d, ri, e);
   } else if (e.void && ri !== none && e.seq > 0 && runAt(d, ri).open > 0) {
-    dropOpen(d, ri); // who goes on with the run begins its blocks anew, with other ids
+    dropOpen(d, ri); // the process that resumes the run begins its blocks again, with other ids
     changed = true;
   }
   if (changed && ri !== none && e.seq > runAt(d, ri).seq) changeRun(d, ri, { seq: e.seq });
   return changed;
 }
 
-// take adds a node for an event, or changes the one that is there.
+// take adds a node for an event, or changes the existing one.
 function take(d: Draft, ri: number, e: Read): boolean {
   if (ri === none) {
     ri = d.runs.length;
@@ -132,11 +132,11 @@ function take(d: Draft, ri: number, e: Read): boolean {
 
   const item = at(d, place);
   const old = item.content;
-  if (e.partial && item.complete) return false; // a delta that comes late
+  if (e.partial && item.complete) return false; // a delta that arrived late
   let { content, streamed } = item;
   if (!isBlock(old.kind) || old.kind !== e.kind || (!e.partial && streamed)) {
-    // Something whole stands for what was there. What was decided about a relay
-    // is not undecided by it.
+    // A complete event replaces the node. It does not undo the decision about a
+    // relay.
     const same = old.kind === e.kind;
     if (!same) streamed = e.partial;
     content = contentOf(old.id, e, same ? old.state : "");
@@ -162,8 +162,8 @@ function contentOf(id: string, e: Read, state: "" | "approved" | "denied"): Cont
   return new Content(id, e.runId, kind, e.fields, e.agent, e.path, e.seq, e.time, event, state);
 }
 
-// Where the node of an event is: its place, or none and the id of a new one, and
-// the run's counters.
+// The place of an event's node and the run's counters. If the node does not exist, the
+// place is none, and id is that of the new node.
 interface Destination {
   place: number;
   id: string;
@@ -192,7 +192,7 @@ function placeOf(s: State, ri: number, run: Run, e: Read): Destination {
     case "tool_result":
       if (id !== "") {
         const call = owned(s, ri, run.id, id);
-        id = (call.place === none ? id : call.id) + ":result"; // it may be the result of no call of this run
+        id = (call.place === none ? id : call.id) + ":result"; // this run may not have the call
       }
       break;
     case "user":
@@ -223,7 +223,7 @@ function append(d: Draft, ri: number, id: string, e: Read): void {
   if (!e.partial) d.whole = place;
   if (hangs) {
     if (parent === none) wait(d, ri, e.parentId);
-    else link(d, ri, parent); // nothing is below the run yet
+    else link(d, ri, parent); // the run has no children yet
   }
   if (d.waiting.isEmpty) return;
   arrived(d, id, place);
@@ -231,9 +231,9 @@ function append(d: Draft, ri: number, id: string, e: Read): void {
   if (isFirst) arrived(d, run.id, place);
 }
 
-// named returns the place of the node that a parentId means, or none: the node of
-// that id; or, as RUN:ID, that run's node ID, where several runs have one of the
-// id; or a run's last node.
+// named returns the place of the node that a parentId means, or none: the node with
+// that id; or, for RUN:ID, the node ID of that run, because several runs may have a
+// node with that id; or the last node of a run.
 function named(s: State, parentId: string): number {
   const place = find(s, parentId);
   if (place !== none) return place;
@@ -246,26 +246,26 @@ function named(s: State, parentId: string): number {
   return ri === none ? none : runAt(s, ri).last;
 }
 
-// wait notes that the parent of a run is not there yet.
+// wait records that the parent of a run does not exist yet.
 function wait(d: Draft, ri: number, parentId: string): void {
   changeRun(d, ri, { waitsFor: parentId });
   d.waiting = d.waiting.set(parentId, { run: ri, rest: d.waiting.get(parentId) ?? null });
 }
 
-// link hangs a run on a node.
+// link makes a node the parent of a run.
 function link(d: Draft, ri: number, parent: number): void {
   changeItem(d, parent, { spawned: { run: ri, rest: at(d, parent).spawned } });
   changeRun(d, ri, { parent, waitsFor: "" });
 }
 
-// arrived completes the edges of the runs that wait for an id. An edge that would
-// close a circle is left out for good.
+// arrived connects the runs that wait for an id. An edge that would close a cycle is
+// omitted for good.
 function arrived(d: Draft, id: string, place: number): void {
   let list = d.waiting.get(id) ?? null;
   if (list === null) return;
   d.waiting = d.waiting.remove(id);
-  // This walk is the only thing whose cost depends on the graph: on how many runs
-  // hang on each other above a parent that came late.
+  // Only the cost of this loop depends on the graph: on the number of runs above a
+  // parent that arrived late.
   const above = new Set<number>();
   for (let node = place; node !== none; node = runAt(d, at(d, node).run).parent) above.add(at(d, node).run);
   for (; list !== null; list = list.rest) {
@@ -278,7 +278,7 @@ function arrived(d: Draft, id: string, place: number): void {
 // resolve sets the state of a relay.
 function resolve(d: Draft, ri: number, e: Read): boolean {
   let { place } = owned(d, ri, e.runId, e.relayId);
-  if (place === none) place = find(d, e.relayId); // another run's
+  if (place === none) place = find(d, e.relayId); // of another run
   if (place === none) return false;
   const { content } = at(d, place);
   if (content.kind !== "relay") return false;

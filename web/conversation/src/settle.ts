@@ -1,10 +1,10 @@
 import { type Draft, at, changeItem, changeRun, eventKey, none, runAt } from "./state.js";
 
 /**
- * Moves a block of whose deltas the stored event has come to the end of its run
- * and of the list of nodes: other nodes have become whole since the first delta,
- * and stand before it in the log. So the graph of somebody who saw the deltas is
- * that of the log, which has none.
+ * Moves a block whose stored event has arrived after its deltas to the end of its run
+ * and of the list of nodes: other nodes were completed since the first delta, and come
+ * before it in the log. So a graph that received the deltas equals the graph of the
+ * log, which has none.
  */
 export function settle(d: Draft, place: number): void {
   const item = at(d, place);
@@ -13,7 +13,7 @@ export function settle(d: Draft, place: number): void {
   let { first } = run;
   let { prev } = item;
   if (item.next !== none) {
-    // Out of the chain, and behind its last node.
+    // Take it out of the chain, and append it.
     if (prev === none) first = item.next;
     else changeItem(d, prev, { next: item.next });
     changeItem(d, item.next, { prev });

@@ -2,47 +2,47 @@ import type { Content } from "./node.js";
 import { Trie } from "./trie.js";
 import { Vector } from "./vector.js";
 
-/** The place of what does not exist. */
+/** The place of a node or run that does not exist. */
 export const none = -1;
 
 /**
- * What a graph holds. Nodes and runs have places, which are numbers in the order
- * of first sight; a place is never used again. All of it is immutable.
+ * The content of a graph. Nodes and runs have places, which are numbers in the order in
+ * which they were first seen; a place is never used again. Everything is immutable.
  */
 export interface State {
-  readonly family: object | null; // the same for all that have grown from one first event
+  readonly family: object | null; // the same for all graphs that have grown from one first event
   readonly nodes: Vector<Item | null>; // null where a node was discarded
   readonly runs: Vector<Run>;
   readonly size: number; // nodes that are not null
-  readonly whole: number; // the last place at which a node became whole
+  readonly whole: number; // the highest place of a complete node
   readonly byId: Trie<number>; // nodes by id
-  readonly byEvent: Trie<number>; // usage and error nodes, see eventKey; some are out of date
+  readonly byEvent: Trie<number>; // usage and error nodes, see eventKey; some entries are outdated
   readonly byRun: Trie<number>; // runs by id
-  readonly waiting: Trie<List>; // runs by the id of the parent that is not there; some are out of date
+  readonly waiting: Trie<List>; // runs by the id of the parent that does not exist yet; some entries are outdated
 }
 
-/** A state that nobody else has seen: it can be changed until it is handed out. */
+/** A state that is not shared yet, so it can be changed. */
 export type Draft = { -readonly [K in keyof State]: State[K] } & {
   own: Own | null; // while several events change it
 };
 
-// The nodes and runs that only one draft has, and can change in place: those from a
-// place on, as they are new, and copies.
+// The nodes and runs that belong to one draft only, which changes them in place: the
+// new ones, which begin at a place, and copies.
 interface Own {
   readonly nodesFrom: number;
   readonly nodes: Set<number>;
   readonly runsFrom: number;
   readonly runs: Set<number>;
-  run: number; // the one that was asked for last
+  run: number; // the run of the last event
 }
 
-/** A draft for one event. */
+/** Returns a draft for one event. */
 export function draftOf(s: State): Draft {
   const { family, nodes, runs, size, whole, byId, byEvent, byRun, waiting } = s;
   return { family: family ?? {}, nodes, runs, size, whole, byId, byEvent, byRun, waiting, own: null };
 }
 
-/** A draft for many events. It copies what it changes once, and is to be closed. */
+/** Returns a draft for many events. It copies what it changes once. Call closeDraft at the end. */
 export function openDraft(s: State): Draft {
   const d = draftOf(s);
   for (const part of ["nodes", "runs", "byId", "byEvent", "byRun", "waiting"] as const) (d[part] as { edit(): unknown }) = d[part].edit();
@@ -62,9 +62,9 @@ export interface Item {
   readonly run: number;
   readonly prev: number; // in the run
   readonly next: number; // in the run
-  readonly spawned: List | null; // runs that hang on this node, the latest first
-  readonly complete: boolean; // a whole event has come, not only deltas
-  readonly streamed: boolean; // deltas have come
+  readonly spawned: List | null; // runs whose parent is this node, the latest first
+  readonly complete: boolean; // the complete event has arrived
+  readonly streamed: boolean; // deltas have arrived
 }
 
 /** A list of runs. */
@@ -77,10 +77,10 @@ export interface Run {
   readonly id: string;
   readonly first: number; // nodes; none if all were discarded
   readonly last: number;
-  readonly parent: number; // the node that the run hangs on
-  readonly waitsFor: string; // the parent that is not there yet
-  readonly open: number; // nodes of which only deltas have come
-  readonly seq: number; // the last one seen
+  readonly parent: number; // a node, or none
+  readonly waitsFor: string; // the id of the parent that does not exist yet
+  readonly open: number; // the number of incomplete nodes
+  readonly seq: number; // the highest one of its events
   readonly usages: number;
   readonly errors: number;
 }
@@ -97,12 +97,12 @@ export const noState: State = {
   waiting: Trie.empty(),
 };
 
-/** Finds the usage or error node of a run by its event's id. */
+/** Returns the key of a usage or error node in byEvent, by the id of its event. */
 export function eventKey(kind: string, run: number, id: string): string {
   return `${kind} ${run} ${id}`;
 }
 
-/** The node at a place where there is one. */
+/** Returns the node at a place, which must exist. */
 export function at(s: State, place: number): Item {
   const item = s.nodes.get(place);
   if (!item) throw new Error(`conversation: no node at ${place}`); // the state is broken
@@ -115,10 +115,10 @@ export function runAt(s: State, place: number): Run {
   return run;
 }
 
-// The copies below name each member, which is several times as fast as to spread an
-// object, and they are made for every event.
+// The copies below name each member, which is several times as fast as spreading an
+// object. They are made for every event.
 
-/** Changes a node's links, or what it says. */
+/** Changes a node's links or its content. */
 export function changeItem(d: Draft, place: number, change: Partial<Item>): void {
   const item: { -readonly [K in keyof Item]: Item[K] } = at(d, place);
   const { own } = d;
@@ -171,19 +171,19 @@ export function changeRun(d: Draft, place: number, change: Partial<Run>): void {
   });
 }
 
-/** The place of a node, or none. */
+/** Returns the place of a node, or none. */
 export function find(s: State, id: string): number {
   return s.byId.get(id) ?? none;
 }
 
-/** The place of a run, or none. */
+/** Returns the place of a run, or none. */
 export function findRun(s: State, id: string): number {
   return s.byRun.get(id) ?? none;
 }
 
 /**
- * Returns the place of a run's node, or none and the id that the node would have:
- * an id that another run has taken gets the run's id in front.
+ * Returns the place of a run's node, or none and the id that a new node would have. If
+ * another run has the id, the run's id is put in front.
  */
 export function owned(s: State, ri: number, runId: string, id: string): { place: number; id: string } {
   for (;;) {
@@ -193,12 +193,12 @@ export function owned(s: State, ri: number, runId: string, id: string): { place:
   }
 }
 
-/** The place of a node's parent, or none. A node has at most one. */
+/** Returns the place of a node's parent, or none. */
 export function parentOf(s: State, item: Item): number {
   return item.prev !== none ? item.prev : runAt(s, item.run).parent;
 }
 
-/** The places of a node's children in the order of first sight. */
+/** Returns the places of a node's children in the order in which they were first seen. */
 export function childrenOf(s: State, item: Item): number[] {
   const found: number[] = [];
   for (let list = item.spawned; list !== null; list = list.rest) {
@@ -209,7 +209,7 @@ export function childrenOf(s: State, item: Item): number[] {
   return found.length > 1 ? found.sort((a, b) => a - b) : found;
 }
 
-/** The nodes of a run, by its place, in their order. */
+/** Yields the places and nodes of a run in their order. */
 export function* inRun(s: State, run: number): Generator<[number, Item]> {
   for (let place = runAt(s, run).first; place !== none; ) {
     const item = at(s, place);

@@ -1,5 +1,5 @@
-// What a thread shows, kept between calls, so that a later call makes anew what has
-// changed and nothing else.
+// The result of thread, kept between calls, so that a later call rebuilds only what has
+// changed.
 import { Answers, type Message } from "./answers.js";
 import { type Marks, markDifferences } from "./differences.js";
 import { keepCall, keepList, keepView, nothing } from "./keep.js";
@@ -7,16 +7,16 @@ import type { Beginnings, Path, Step } from "./path.js";
 import { type State, none, runAt } from "./state.js";
 import type { ThreadOptions, ViewCall, ViewNode } from "./thread.js";
 
-/** A run and those that follow it, one after the other: of the conversation, or inside of another run. */
+/** A run and the runs that follow it: of the conversation, or inside another run. */
 class Strand {
   readonly depth: number;
   readonly steps: Shown[] = [];
   nodes: readonly ViewNode[] = nothing;
   gone = false;
 
-  // What is to be done in this call.
+  // The pending work of this call.
   unjoined = false;
-  from = Infinity; // the index of the first step that has come or gone
+  from = Infinity; // the index of the first step that was added or removed
   changed: Shown[] = []; // steps with other view nodes
 
   constructor(readonly owner: Shown | null) {
@@ -24,7 +24,7 @@ class Strand {
   }
 }
 
-/** A message of a run, with what began inside of it and in each of its calls. */
+/** A message of a run, with the runs that began inside it and in each of its calls. */
 interface Part {
   readonly from: number; // as in Message
   readonly view: ViewNode;
@@ -32,38 +32,38 @@ interface Part {
   readonly inCalls: readonly (readonly Strand[])[];
 }
 
-/** A run as it is shown. */
+/** A run that is shown. */
 class Shown implements Step {
   cut = none;
   by: readonly number[] = nothing;
   parts: readonly Part[] = nothing;
   alternatives: readonly string[] = nothing;
-  offset = 0; // where its view nodes stand in those of the strand
-  count = 0; // how many stand there
+  offset = 0; // the index of its first view node in the strand
+  count = 0; // the number of its view nodes there
   gone = false;
 
-  // What is to be done in this call.
-  turns = false; // find out what follows
-  stale = false; // make all messages
-  unfinished = false; // put the messages together
+  // The pending work of this call.
+  turns = false; // determine what follows
+  stale = false; // build all messages
+  unfinished = false; // build the view nodes
   drafts: (Omit<Part, "view"> & { readonly message: Message })[] | undefined;
-  words: number[] = []; // places of blocks with other words
-  others = false; // other alternatives, or other view nodes inside
+  words: number[] = []; // places of blocks whose text has changed
+  others = false; // the alternatives or the view nodes inside have changed
 
   constructor(
     readonly strand: Strand,
     readonly index: number,
     readonly run: number,
     readonly id: string, // the run's
-    public was: Shown | undefined, // the run as it was shown elsewhere until now
+    public was: Shown | undefined, // the run where it was shown before
     readonly messageId: string,
-    public twin: Shown | undefined, // the run where it is shown too: a path can lead to what is inside of a run
+    public twin: Shown | undefined, // the same run in another place, because a path can lead to a run inside another one
   ) {
     this.alternatives = was?.alternatives ?? nothing;
   }
 }
 
-/** What is to be done for the strands at one depth. */
+/** The pending work for the strands at one depth. */
 interface Level {
   readonly turns: Shown[];
   readonly stale: Shown[];
@@ -79,11 +79,11 @@ export class Strands implements Marks {
   private out: readonly ViewNode[] = nothing;
   private shown = new Map<number, Shown>(); // by run
 
-  // What is to be done in this call.
+  // The pending work of this call.
   private mustClear = false;
   private mustBegin = true;
   private levels: Level[] = [];
-  private past = new Map<string, Shown>(); // runs that are not shown any more, by their ids, as graphs can number them otherwise
+  private past = new Map<string, Shown>(); // runs that are no longer shown, by id, because other graphs may number them differently
 
   constructor(
     private readonly path: Path,
@@ -92,7 +92,7 @@ export class Strands implements Marks {
     this.answers = new Answers(path, options);
   }
 
-  /** The thread of a graph. If this throws, nothing else may be called. */
+  /** Returns the thread of a graph. After it has thrown an error, no other method may be called. */
   at(state: State): readonly ViewNode[] {
     const before = this.state;
     if (before === state) return this.out;
@@ -149,15 +149,15 @@ export class Strands implements Marks {
     strand.unjoined = true;
   }
 
-  // update goes down, because a run tells what is inside of it, and up again, because
-  // its view nodes hold those inside of it. A list of what is to be done takes the
-  // place of recursion, as agents can nest deeply.
+  // update first goes down, because a run determines what is inside it, and then up
+  // again, because view nodes contain those inside them. Lists of pending work
+  // replace recursion, because agents can be nested deeply.
   private update(): void {
     if (this.mustClear) this.clear();
     if (this.mustBegin) this.begin();
     for (let depth = 0; depth < this.levels.length; depth++) {
       const { turns, stale } = this.levels[depth]!;
-      turns.sort((a, b) => a.index - b.index); // one can end what comes behind it
+      turns.sort((a, b) => a.index - b.index); // one may remove those after it
       for (const step of turns) if (!step.gone) this.turn(step);
       for (const step of stale) if (!step.gone) this.make(step);
     }
@@ -191,7 +191,7 @@ export class Strands implements Marks {
     this.levels = [];
   }
 
-  // begin finds out with which runs the conversation begins.
+  // begin determines the runs with which the conversation begins.
   private begin(): void {
     const { path } = this;
     this.begins = path.beginnings();
@@ -214,7 +214,7 @@ export class Strands implements Marks {
     return strand;
   }
 
-  // turn finds out anew which run follows one.
+  // turn determines again which run follows a run.
   private turn(step: Shown): void {
     const { path } = this;
     step.turns = false;
@@ -230,7 +230,7 @@ export class Strands implements Marks {
     }
   }
 
-  // extend puts a run and those that follow it at the end of a strand.
+  // extend appends a run and the runs that follow it to a strand.
   private extend(strand: Strand, ri: number): void {
     const { path } = this;
     const { steps } = strand;
@@ -263,7 +263,7 @@ export class Strands implements Marks {
     }
   }
 
-  // compare finds out which runs could stand where one does.
+  // compare determines the alternatives of a run.
   private compare(step: Shown): void {
     const { path } = this;
     const rivals = path.rivals(step.run, this.begins);
@@ -275,13 +275,13 @@ export class Strands implements Marks {
     this.finishLater(step);
   }
 
-  // forget takes away the steps of a strand from one on, and what is inside of them.
+  // forget removes the steps of a strand from an index on, and what is inside them.
   private forget(strand: Strand, from: number): void {
     strand.gone = from === 0;
     const todo = strand.steps.splice(from);
     for (let step = todo.pop(); step !== undefined; step = todo.pop()) {
       step.gone = true;
-      if (!this.past.has(step.id)) this.past.set(step.id, step.was ?? step); // it can have come in this call
+      if (!this.past.has(step.id)) this.past.set(step.id, step.was ?? step); // it may have been added in this call
       this.unlink(step);
       for (const inner of within(step)) {
         inner.gone = true;
@@ -303,7 +303,7 @@ export class Strands implements Marks {
     }
   }
 
-  // make makes the messages of a run, without what is inside of them.
+  // make builds the messages of a run, without what is inside them.
   private make(step: Shown): void {
     step.stale = false;
     const before = new Map<number, Strand>();
@@ -321,7 +321,7 @@ export class Strands implements Marks {
     this.finishLater(step);
   }
 
-  // finish makes the view nodes of a run, when those inside of it are made.
+  // finish builds the view nodes of a run after those inside it.
   private finish(step: Shown): void {
     const { drafts, words } = step;
     const old = drafts !== undefined && step.was !== undefined ? step.was.parts : step.parts;
@@ -338,7 +338,7 @@ export class Strands implements Marks {
       for (const place of words) {
         const i = lastFrom(parts, place);
         const part = parts[i];
-        // Thoughts that are hidden can stand behind a message of the user.
+        // Hidden reasoning may come after a message of the user.
         if (part === undefined || part.view.role === "user" || (step.cut !== none && place > step.cut)) continue;
         const end = parts[i + 1]?.from ?? Infinity;
         const view = { ...part.view, text: this.answers.words("text", step, part.from, end), reasoning: this.answers.words("reasoning", step, part.from, end) };
@@ -366,13 +366,14 @@ export class Strands implements Marks {
     return keepView(old, view, calls, inside.map(nodes), i === 0 ? step.alternatives : nothing);
   }
 
-  // join makes the list of a strand's view nodes, and says whether it is another one.
+  // join builds the list of a strand's view nodes, and reports whether it has
+  // changed.
   private join(strand: Strand): boolean {
     const { steps, changed } = strand;
     let { from } = strand;
     for (const step of changed) if (step.parts.length !== step.count) from = Math.min(from, step.index);
     const before = steps[from - 1];
-    const nodes = from === 0 ? [] : [...strand.nodes]; // slice takes fifty times as long for what is frozen
+    const nodes = from === 0 ? [] : [...strand.nodes]; // slice takes fifty times as long for a frozen array
     if (before !== undefined) nodes.length = before.offset + before.count;
     for (const step of changed) {
       if (step.index < from && !step.gone) step.parts.forEach((part, i) => (nodes[step.offset + i] = part.view));
@@ -391,7 +392,8 @@ export class Strands implements Marks {
     return other;
   }
 
-  // whole returns what is shown: behind the latest summary, if there is one.
+  // whole returns the view nodes of the conversation, starting at the latest summary
+  // if there is one.
   private whole(): readonly ViewNode[] {
     const { path, top } = this;
     const [only] = top;
@@ -416,7 +418,8 @@ export class Strands implements Marks {
   }
 }
 
-// Before finds what was there by its id. Most often it is asked for all in their order.
+// Before finds an item of the previous list by its id. It is fast if the items are
+// requested in their order.
 type Before<T> = (id: string) => T | undefined;
 
 function byId<T extends { readonly id: string }>(list: readonly T[] = nothing): Before<T> {
@@ -431,7 +434,7 @@ function byId<T extends { readonly id: string }>(list: readonly T[] = nothing): 
   };
 }
 
-// within returns the strands inside of a run.
+// within returns the strands inside a run.
 function within(step: Shown): Strand[] {
   const found: Strand[] = [];
   for (const { inside, inCalls } of step.parts) {

@@ -6,16 +6,16 @@ import { Strands } from "./strands.js";
 export type Status = "streaming" | "complete" | "error";
 
 /**
- * One part of a message in a chat window: what the user said, or one response of a
- * model with its calls and their results. Members without a value are absent.
+ * A part of a message in a chat window: the user's message, or one response of a model
+ * with its calls and their results. Members without a value are absent.
  */
 export interface ViewNode {
-  /** That of the first graph node that it shows. */
+  /** The id of the first graph node that it shows. */
   readonly id: string;
   readonly runId: string;
   /**
-   * That of the message in the hypergraph: an answer consists of the view nodes that
-   * share one, and runId tells the agents' parts of it apart.
+   * The id of the message in the hypergraph. The view nodes of one answer share it,
+   * and runId tells the agents' parts of the answer apart.
    */
   readonly messageId: string;
   readonly role: "user" | "assistant" | "summary";
@@ -25,7 +25,7 @@ export interface ViewNode {
   readonly content?: unknown;
   readonly reasoning?: string;
   readonly toolCalls?: readonly ViewCall[];
-  /** The runs that began inside of this one without a call, such as the children of a workflow. */
+  /** The runs that began inside this one without a call, such as the children of a workflow. */
   readonly branches?: readonly (readonly ViewNode[])[];
   readonly status: Status;
   readonly error?: string;
@@ -41,34 +41,33 @@ export interface ViewCall {
   readonly output?: unknown;
   readonly isError?: true;
   readonly progress?: readonly unknown[];
-  /** There if somebody is asked. */
+  /** Present if the call needs an approval. */
   readonly approval?: "pending" | "approved" | "denied";
-  /** What sub-agents do inside of the call, one list a run and those that follow it. */
+  /** What sub-agents do inside the call: one list for each run and the runs that follow it. */
   readonly branches?: readonly (readonly ViewNode[])[];
   readonly status: Status;
 }
 
 export interface ThreadOptions {
-  /** Leaves out what models thought. */
+  /** Omits the models' reasoning. */
   readonly hideReasoning?: boolean;
-  /** Keeps of calls their ids, names and status. */
+  /** Reduces calls to their ids, names and status. */
   readonly collapseTools?: boolean;
 }
 
 /**
- * Returns the conversation on the path as a chat window shows it. An agent that
- * has begun and said nothing yet has a view node without words.
+ * Returns the conversation on the path as a chat window shows it. An agent that has
+ * started but has not said anything yet has a view node without text.
  *
- * What is returned is frozen, and what says the same as in the last call with an
- * equal path and equal options is the same object, for graphs that have grown from
- * the same first event: view nodes, calls, and lists of them. After a delta the
- * message that grew is another one, and the lists that it is in.
+ * The result is frozen. Parts of it that are equal to those of the last call with an
+ * equal path and equal options are the same objects, if the graphs have grown from the
+ * same first event: view nodes, calls, and lists of them. After a delta, only the
+ * message that grew and the lists that contain it are new objects.
  *
- * The first call takes time in proportion to the graph, and later ones in proportion
- * to what has changed since: after a delta, to the message that grew and to the
- * copying of the lists; after another event, to the nodes of its run. For that the
- * last results for four paths are kept, as long as any graph from the same first
- * event is.
+ * The first call takes time in proportion to the graph. Later calls take time in
+ * proportion to the changes: after a delta, to the message that grew and to copying the
+ * lists; after another event, to the nodes of its run. For this, the last results for
+ * four paths are kept as long as any graph from the same first event exists.
  */
 export function thread(graph: Graph, active: Active = {}, options: ThreadOptions = {}): readonly ViewNode[] {
   const { family } = graph.state;
@@ -81,7 +80,7 @@ export function thread(graph: Graph, active: Active = {}, options: ThreadOptions
   const strands = kept.get(key) ?? new Strands(path, { hideReasoning, collapseTools });
   kept.delete(key);
   const out = strands.at(graph.state);
-  kept.set(key, strands); // behind all others
+  kept.set(key, strands); // as the newest
   for (const oldest of kept.keys()) {
     if (kept.size <= 4) break;
     kept.delete(oldest);
@@ -89,5 +88,5 @@ export function thread(graph: Graph, active: Active = {}, options: ThreadOptions
   return out;
 }
 
-// What was shown last, by the family of graphs, the path and the options.
+// The last results, by family of graphs, path and options.
 const shown = new WeakMap<object, Map<string, Strands>>();

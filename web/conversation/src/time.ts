@@ -1,8 +1,9 @@
 const form = /^(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))$/;
 
 /**
- * Returns a time of RFC 3339 in UTC, with nanoseconds as far as there are some,
- * and "" for anything else. A Date would not do: it holds milliseconds.
+ * Returns a time of RFC 3339 in UTC, with up to nine digits of a second, and "" for
+ * anything else. It does not use Date for the fraction, because Date has only
+ * milliseconds.
  */
 export function utc(time: string): string {
   if (time === "" || isPlain(time)) return time;
@@ -24,8 +25,8 @@ export function utc(time: string): string {
   return out === "0001-01-01T00:00:00Z" ? "" : out; // what Go writes for no time
 }
 
-// isPlain says whether a time is one that stays as it is. It knows only some of them:
-// those that a server of Arbor sends, but for the last days of months.
+// isPlain reports whether a time is one that utc returns unchanged. It recognizes the
+// times that Arbor's server sends, except those on the last days of months.
 function isPlain(time: string): boolean {
   const { length } = time;
   if (length < 20 || length > 30 || length === 21 || time.charCodeAt(length - 1) !== 0x5a) return false;

@@ -1,7 +1,7 @@
-// A persistent map from strings: set and remove return a new value and copy one
-// small array a level, of which there are seven at most and four in a million
-// entries. While it is edited, they change the value itself and copy only what it
-// shares with others.
+// A persistent map with string keys: set and remove return a new value. They copy one
+// small array for each level; there are at most seven levels, and four for a million
+// entries. While a value is edited, they change it in place and copy only what it
+// shares with other values.
 //
 // It is a hash array mapped trie (Phil Bagwell, "Ideal Hash Trees", 2001).
 
@@ -15,14 +15,14 @@ interface Leaf<V> {
   readonly other: Leaf<V> | null; // another key with the same hash
 }
 
-// A fork has one kid for each bit that is set in its bitmap.
+// A fork has one child for each bit that is set in its bitmap.
 interface Fork<V> {
   bitmap: number;
   readonly kids: (Leaf<V> | Fork<V>)[];
-  readonly owner: Owner; // who can change it
+  readonly owner: Owner; // the value that may change it
 }
 
-// A value that is edited, as long as it is.
+// Identifies a value while it is edited, and is null otherwise.
 type Owner = object | null;
 
 type Item<V> = Leaf<V> | Fork<V>;
@@ -41,7 +41,7 @@ export class Trie<V> {
     return new Trie<V>({ bitmap: 0, kids: [], owner: null });
   }
 
-  /** A copy to be edited, until it is done. */
+  /** Returns a copy that set and remove change in place until done is called. */
   edit(): Trie<V> {
     return new Trie(this.root, {});
   }
@@ -85,7 +85,7 @@ export class Trie<V> {
   }
 }
 
-// writable returns the fork if it is the owner's, and else a copy.
+// writable returns the fork if it belongs to the owner, otherwise a copy that does.
 function writable<V>(fork: Fork<V>, owner: Owner): Fork<V> {
   return owner !== null && fork.owner === owner ? fork : { bitmap: fork.bitmap, kids: fork.kids.slice(), owner };
 }
@@ -108,7 +108,7 @@ function put<V>(at: Fork<V>, shift: number, leaf: Leaf<V>, owner: Owner): Fork<V
   return fork;
 }
 
-// part makes a fork of two leaves whose hashes differ.
+// part returns a fork with two leaves whose hashes differ.
 function part<V>(a: Leaf<V>, b: Leaf<V>, shift: number, owner: Owner): Fork<V> {
   const i = (a.hash >>> shift) & mask;
   const j = (b.hash >>> shift) & mask;
@@ -133,21 +133,21 @@ function take<V>(at: Fork<V>, shift: number, hash: number, key: string, owner: O
   return fork;
 }
 
-// without returns a list of leaves of one hash without a key.
+// without returns a list of leaves with the same hash, without the leaf of a key.
 function without<V>(leaf: Leaf<V> | null, key: string): Leaf<V> | null {
   if (leaf === null) return null;
   if (leaf.key === key) return leaf.other;
   return { ...leaf, other: without(leaf.other, key) };
 }
 
-// count returns how many bits are set.
+// count returns the number of set bits.
 function count(n: number): number {
   n -= (n >>> 1) & 0x55555555;
   n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
-// The last hash, because what is looked for in vain is put there next.
+// The last hash is cached, because a key that was not found is often set next.
 let hashed = "";
 let lastHash = fnv("");
 
@@ -159,8 +159,8 @@ function hashOf(key: string): number {
   return lastHash;
 }
 
-// fnv is FNV-1a over UTF-16, with a last step that mixes the upper bits, which
-// are the better ones, into those that are used first.
+// fnv is FNV-1a over UTF-16, with a last step that mixes the upper bits, which are
+// distributed better, into the bits that are used first.
 function fnv(key: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < key.length; i++) {

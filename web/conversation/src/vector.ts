@@ -1,15 +1,15 @@
-// A persistent list: push and set return a new value and copy at most a few
-// small arrays, however long the list is. While it is edited, they change the value
-// itself and copy only what it shares with others.
+// A persistent list: push and set return a new value and copy at most a few small
+// arrays, however long the list is. While a value is edited, they change it in place
+// and copy only what it shares with other values.
 //
-// It is a tree of arrays of 32. The last, unfinished leaf stands apart, because
-// most of what happens, happens there.
+// It is a tree of arrays of 32 items. The last, incomplete leaf is stored separately,
+// because most changes occur there.
 
 const bits = 5;
 const width = 1 << bits;
 const mask = width - 1;
 
-// Leaves hold items, all other arrays hold arrays.
+// Leaves contain items, all other arrays contain arrays.
 type Branch<T> = readonly (Branch<T> | T)[];
 
 type Own = Set<readonly unknown[]> | null;
@@ -17,16 +17,16 @@ type Own = Set<readonly unknown[]> | null;
 const nothing: Branch<never> = [];
 
 export class Vector<T> {
-  private own: Own = null; // while it is edited: the arrays that nobody else has
+  private own: Own = null; // while the value is edited: the arrays that only it has
 
   private constructor(
     public length: number,
     private root: Branch<T>, // all full leaves
-    private shift: number, // bits that stand above the root's
+    private shift: number, // the bits above those of the root
     private tail: readonly T[],
   ) {}
 
-  /** A copy to be edited, until it is done. */
+  /** Returns a copy that push and set change in place until done is called. */
   edit(): Vector<T> {
     const copy = new Vector(this.length, this.root, this.shift, this.tail);
     copy.own = new Set();
@@ -47,7 +47,7 @@ export class Vector<T> {
     return this.length - this.tail.length;
   }
 
-  /** The item at a place; undefined outside of the list. */
+  /** Returns the item at a place; undefined outside of the list. */
   get(place: number): T | undefined {
     if (place < 0 || place >= this.length) return undefined;
     if (place >= this.tailStart()) return this.tail[place & mask];
@@ -94,9 +94,9 @@ export class Vector<T> {
   }
 
   /**
-   * Calls visit for each place at which two lists hold different items, with
-   * undefined where a list has none. Lists that have grown from one another share
-   * most of their arrays, and what they share is not looked at.
+   * Calls visit for each place at which two lists have different items, with
+   * undefined if a list has no item there. Lists that have grown from one another
+   * share most of their arrays, and shared arrays are skipped.
    */
   compare(other: Vector<T>, visit: (place: number, mine: T | undefined, others: T | undefined) => void): void {
     const starts = [this.tailStart(), other.tailStart()] as const;
@@ -105,7 +105,7 @@ export class Vector<T> {
     for (; shift < other.shift; shift += bits) a = [a];
     for (let low = other.shift; low < shift; low += bits) b = [b];
     const below = (a: Branch<T>, b: Branch<T>, shift: number, base: number): void => {
-      // A leaf that stands apart in one of them can hang in the tree of the other.
+      // The separate leaf of one list may be in the tree of the other.
       if (shift === 0 && a === nothing && base === starts[0]) a = this.tail;
       if (shift === 0 && b === nothing && base === starts[1]) b = other.tail;
       for (let i = 0; a !== b && i < Math.max(a.length, b.length); i++) {
@@ -121,7 +121,8 @@ export class Vector<T> {
   }
 }
 
-// writable returns the array if it is an own one, and else a copy that is.
+// writable returns the array if the edited value owns it, otherwise a copy that it
+// owns.
 function writable<T>(array: readonly T[], own: Own): T[] {
   if (own?.has(array) === true) return array as T[];
   const copy = array.slice();
@@ -129,7 +130,7 @@ function writable<T>(array: readonly T[], own: Own): T[] {
   return copy;
 }
 
-// hang puts a full leaf behind the last one.
+// hang appends a full leaf.
 function hang<T>(at: Branch<T>, shift: number, place: number, leaf: readonly T[], own: Own): Branch<T> {
   const i = (place >>> shift) & mask;
   const copy = writable(at, own);
