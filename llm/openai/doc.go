@@ -16,7 +16,7 @@
 //     unknown finish reason, such as abort, is an error too. Tool calls are
 //     returned only after a regular end, so that an incomplete answer has no
 //     effects.
-//   - Four time limits ([Timeouts]) and a size limit apply to every answer.
+//   - Four time limits ([llm.Timeouts]) and a size limit apply to every answer.
 //   - Every error is an *llm.Error that says what happened, where, and what to
 //     do about it. If the context ends, the error is the context's. If the
 //     endpoint reported an error of its own, the cause is go-openai's *APIError

@@ -133,7 +133,7 @@ func (f *Factory) RunnerOpts() ([]runner.Option, error) {
 	return append(opts, runner.WithPrices(table)), err
 }
 
-// builtTree returns the tree of [WithTree] or [WithTreeFunc].
+// builtTree returns the tree of cli.WithTree or cli.WithTreeFunc.
 func builtTree(f *Factory, resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
 	var model llm.Model
 	if !f.OwnModel {
