@@ -53,7 +53,6 @@ type Server struct {
 
 type config struct {
 	description string
-	version     string
 	user        string
 	access      access.Options
 	deciders    live.Deciders
@@ -67,9 +66,6 @@ type Option func(*config)
 // WithDescription sets the purpose of the tree in the description of the tool. Defaults to the description of the root
 // agent.
 func WithDescription(text string) Option { return func(c *config) { c.description = text } }
-
-// WithVersion sets the version of the server that clients receive. Defaults to "1".
-func WithVersion(v string) Option { return func(c *config) { c.version = v } }
 
 // WithUser sets the user of clients that are not authenticated. Defaults to session.DefaultUser.
 func WithUser(name string) Option { return func(c *config) { c.user = name } }
@@ -95,7 +91,7 @@ func New(r *runner.Runner, opts ...Option) (*Server, error) {
 		return nil, errors.New("mcpserver: the runner is nil")
 	}
 	s := &Server{secret: make([]byte, 32)}
-	s.user, s.version, s.turns = session.DefaultUser, "1", access.NewLimit(32, 256)
+	s.user, s.turns = session.DefaultUser, access.NewLimit(32, 256)
 	if err := option.Apply(&s.config, opts); err != nil {
 		return nil, fmt.Errorf("mcpserver: %w", err)
 	}
@@ -176,7 +172,7 @@ func (s *Server) connection(user string, caller func() access.User) *sdk.Server 
 	root := s.runner.Load().Tree().Root().Agent
 	id := strings.ToLower(rand.Text())
 	c := &connection{server: s, user: user, caller: caller, session: sessionPrefix + id}
-	server := sdk.NewServer(&sdk.Implementation{Name: root.Name(), Version: s.version}, &sdk.ServerOptions{
+	server := sdk.NewServer(&sdk.Implementation{Name: root.Name(), Version: "1"}, &sdk.ServerOptions{
 		Logger: s.logger, GetSessionID: func() string { return s.sign(user, id) },
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
