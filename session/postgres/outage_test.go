@@ -342,7 +342,8 @@ func TestDeadlock(t *testing.T) {
 	require.Len(t, storetest.Load(t, s, key), 2)
 	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, must.Get(s.SharedState(t.Context(), key)))
 	require.NoError(t, s.Close()) // a connection that ends reports what it has counted
-	waitFor(t, url, "SELECT deadlocks = 1 FROM pg_stat_database WHERE datname = current_database()")
+	// The append may take the first row again before the other transaction wakes up, and then there is another deadlock.
+	waitFor(t, url, "SELECT deadlocks >= 1 FROM pg_stat_database WHERE datname = current_database()")
 }
 
 // TestLocked: who waits for a lock is woken by the context, or gives up in time.
