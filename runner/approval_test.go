@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // cashier is a tree support → billing whose agent "support" has the tool refund,
@@ -257,6 +258,48 @@ func TestApprovalWithoutItsAgentOrTool(t *testing.T) {
 	require.Equal(t, "front I take over.", who+" "+text)
 	require.Empty(t, c.refunds)
 	require.NoError(t, script.Done())
+}
+
+// TestApprovalWithoutItsToolInside: as in the conversation, where an agent inside of a tool or a workflow, or one around
+// it, lacks the tool, an approval is refused and nothing is stored.
+func TestApprovalWithoutItsToolInside(t *testing.T) {
+	for name, around := range map[string]func(box []tools.Tool, buyers bool) agent.Agent{
+		"an agent tool": func(box []tools.Tool, buyers bool) agent.Agent {
+			buyer := must.Get(llmagent.New("buyer", "", callsThen("buyer", "Paid.", scripted.CallID("c1", "pay", `{}`)), llmagent.WithTools(box...)))
+			var opts []llmagent.Option
+			if buyers {
+				opts = append(opts, llmagent.WithTools(agentTool(t, buyer)))
+			}
+			return must.Get(llmagent.New("front", "", callsThen("front", "Done.", scripted.CallID("c0", "buyer", `{"input":"Pay"}`)), opts...))
+		},
+		"a workflow": func(box []tools.Tool, _ bool) agent.Agent {
+			buyer := must.Get(llmagent.New("buyer", "", callsThen("buyer", "Paid.", scripted.CallID("c1", "pay", `{}`)), llmagent.WithTools(box...)))
+			return must.Get(workflowagent.Sequential("front", "", []agent.Agent{buyer}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ran, store := 0, sessiontest.Memory(t)
+			pay := must.Get(tools.Func("pay", "Pays.", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil }, tools.NeedsApproval()))
+			process := func(box []tools.Tool, buyers bool) *runner.Runner {
+				return must.Get(runner.New(around(box, buyers), store))
+			}
+			whole := process([]tools.Tool{pay}, true)
+			run(t, whole, s1, "Pay")
+			call := must.Get(whole.Pending(t.Context(), s1))[0].ToolCallID
+			before := load(t, whole, s1)
+			others := []*runner.Runner{process(nil, true)}
+			if name == "an agent tool" {
+				others = append(others, process([]tools.Tool{pay}, false))
+			}
+			for _, r := range others {
+				_, err := collect(resume(r, s1, runner.Approve(call)))
+				require.ErrorIs(t, err, agent.ErrBadInput)
+				require.Equal(t, before, load(t, r, s1))
+			}
+			finish(t, resume(whole, s1, runner.Approve(call)))
+			require.Equal(t, 1, ran)
+		})
+	}
 }
 
 // TestSeveralApproversAtOnce: whoever decides first runs the call; the others

@@ -180,19 +180,31 @@ func (t *opening) denyShared() (all []Decision) {
 	return all
 }
 
-// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, or its tool that a call means:
-// the decision would be used up, and the call would not run.
+// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, the tool that a call means, or a
+// tool that runs the scope of the call: the decision would be used up, and the call would not run.
 func (t *opening) checkRunnable(c *session.Call, scope string) error {
-	name, missing := t.fold().Scope("").Run.Agent, ""
-	switch n := t.r.tree.Node(name); {
-	case n == nil:
-		missing = fmt.Sprintf("the agent %q", name)
-	case scope == "" && c.Name != agent.TransferTool && t.lacksTool(n, c.Name):
-		missing = fmt.Sprintf("the tool %q of the agent %q", c.Name, name)
-	default:
+	f := t.fold()
+	lacks := func(what string) error {
+		return fmt.Errorf("call %q cannot run here, because the tree lacks %s: decide at a server that has it, or deny the call: %w", c.ID, what, agent.ErrBadInput)
+	}
+	if name := f.Scope("").Run.Agent; t.r.tree.Node(name) == nil {
+		return lacks(fmt.Sprintf("the agent %q", name))
+	}
+	way := f.WayTo(scope)
+	if scope != "" && len(way) == 0 {
 		return nil
 	}
-	return fmt.Errorf("call %q cannot run here, because the tree lacks %s: decide at a server that has it, or deny the call: %w", c.ID, missing, agent.ErrBadInput)
+	for i, step := range append(slices.Clip(way), session.Hosted{Agent: f.Scope(scope).Run.Agent, Tool: c.Name}) {
+		if step.Tool == "" || step.Tool == agent.TransferTool {
+			continue
+		}
+		agents := t.agentsAt(way[:i], step.Agent)
+		with := slices.ContainsFunc(agents, func(a agentInTree) bool { return !t.lacksTool(a.node, step.Tool) })
+		if len(agents) > 0 && !with {
+			return lacks(fmt.Sprintf("the tool %q of the agent %q", step.Tool, step.Agent))
+		}
+	}
+	return nil
 }
 
 // lacksTool reports whether an agent certainly has no tool with this name. A set or the client may have it.

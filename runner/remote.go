@@ -75,8 +75,13 @@ func (t *turn) remoteAgents(r session.Remote) (agents []agentInTree) {
 	if r.Scope != "" && len(r.Way) == 0 {
 		return nil
 	}
+	return t.agentsAt(r.Way, r.Agent)
+}
+
+// agentsAt returns the agents with a name to which a way from the conversation leads.
+func (t *turn) agentsAt(way []session.Hosted, name string) (agents []agentInTree) {
 	trees := []*agent.Tree{t.r.tree}
-	for _, step := range r.Way {
+	for _, step := range way {
 		var inner []*agent.Tree
 		for _, tree := range trees {
 			if n := tree.Node(step.Agent); n != nil {
@@ -86,7 +91,7 @@ func (t *turn) remoteAgents(r session.Remote) (agents []agentInTree) {
 		trees = inner
 	}
 	for _, tree := range trees {
-		if n := tree.Node(r.Agent); n != nil {
+		if n := tree.Node(name); n != nil {
 			agents = append(agents, agentInTree{n, tree})
 		}
 	}

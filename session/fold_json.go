@@ -10,7 +10,7 @@ import (
 
 // foldForm is the version of a fold's JSON. Increase it if Apply keeps other fields, or computes something else from
 // an event. Stored folds of other versions are then computed again from their logs.
-const foldForm = 5
+const foldForm = 6
 
 type foldFields Fold
 

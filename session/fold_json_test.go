@@ -204,7 +204,7 @@ func TestFoldJSONHasEverything(t *testing.T) {
 		{session.Times{}, "Session Turn Agents"},
 		{session.AgentTime{}, "Agent Session"},
 		{session.Remote{}, "RemoteTask Scope Agent Path RunID TurnID Since First Way"},
-		{session.Hosted{}, "Agent Inner"},
+		{session.Hosted{}, "Agent Inner Tool"},
 		{agent.Turns{}, "Count Begun Compacted LastTransfer"},
 		{agent.TurnStart{}, "Turn Seq"},
 	} {
@@ -217,7 +217,7 @@ func TestFoldJSONThatIsNone(t *testing.T) {
 	r := run{"t1", "r1", "a", ""}
 	data, err := foldOf(join(user("t1"), r.start(), r.call("c1", "x"))...).MarshalJSON()
 	require.NoError(t, err)
-	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":5`, `"Form":4`, 1), "\x01\x02"} {
+	for _, none := range []string{"", "null", "[]", "{}", string(data[:len(data)/2]), strings.Replace(string(data), `"Form":6`, `"Form":5`, 1), "\x01\x02"} {
 		got := new(session.Fold)
 		require.Error(t, got.UnmarshalJSON([]byte(none)), "%q", none)
 		sameFold(t, new(session.Fold), got, "a fold that could not be read")

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
@@ -18,8 +19,12 @@ type Remote struct {
 	Way []Hosted
 }
 
-// Hosted is a step from one scope to a scope inside it: Agent ran Inner there. [agent.Node.Inner] finds Inner.
-type Hosted struct{ Agent, Inner string }
+// Hosted is a step from one scope to a scope inside it: Agent ran Inner there. [agent.Node.Inner] finds Inner. Tool is
+// the tool that ran it, or "" for a workflow or a graph.
+type Hosted struct {
+	Agent, Inner string
+	Tool         string `json:",omitempty"`
+}
 
 // maxRemote bounds the tasks that a fold keeps; above it, the oldest is dropped. Few are open at a time: the tasks of
 // agents that run in parallel, and tasks that asked for an answer and never got one.
@@ -43,7 +48,7 @@ func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
 		f.Remote[i] = r
 		return
 	}
-	r.Way = f.wayTo(e.Scope)
+	r.Way = f.WayTo(e.Scope)
 	if len(f.Remote) == maxRemote {
 		f.Remote = slices.Delete(f.Remote, 0, 1)
 	}
@@ -59,8 +64,9 @@ func taskEnded(status string) bool {
 	return false
 }
 
-// wayTo returns the steps from the conversation to a scope, or nil if the log does not show them.
-func (f *Fold) wayTo(scope string) (way []Hosted) {
+// WayTo returns the steps from the conversation to a scope. It returns nil for the conversation itself, and if the log
+// does not show them.
+func (f *Fold) WayTo(scope string) (way []Hosted) {
 	for range len(f.Scopes) {
 		s := f.Scopes[scope]
 		if s == nil {
@@ -84,17 +90,21 @@ func (f *Fold) wayTo(scope string) (way []Hosted) {
 func (f *Fold) openerOf(scope string, inner *Scope) (around string, step Hosted, ok bool) {
 	workflow := event.ParentRun(scope) != ""
 	opened := func(r *Run) bool {
-		step = Hosted{r.Agent, inner.Root}
+		step = Hosted{Agent: r.Agent, Inner: inner.Root}
 		if workflow {
 			return r.ID == inner.Opener || slices.Contains(r.Before, inner.Opener)
 		}
-		return r.Call(inner.Opener) != nil
+		c := r.Call(inner.Opener)
+		if c != nil {
+			step.Tool = c.Name
+		}
+		return c != nil
 	}
 	if opened(&f.Conversation.Run) {
 		return "", step, true
 	}
-	for name, s := range f.Scopes {
-		if name != scope && opened(&s.Run) {
+	for _, name := range slices.Sorted(maps.Keys(f.Scopes)) { // in an odd log several may have opened it
+		if name != scope && opened(&f.Scopes[name].Run) {
 			return name, step, true
 		}
 	}
