@@ -7,7 +7,7 @@ export type Schemas = components["schemas"];
 export type Problem = Schemas["Problem"];
 
 const api = "/api/v1";
-/** Whether the page is being left: what is sent then is sent by the browser, which stays. */
+/** Whether the page is being left. The browser then sends requests itself, because it outlives the page. */
 let left = false;
 window.addEventListener("pagehide", () => (left = true));
 window.addEventListener("pageshow", () => (left = false));
@@ -42,7 +42,7 @@ export const signInKey = {
   drop: (): void => store(kept, null),
 };
 
-/** Sends a request below /api/v1 and returns the answer, which is an error if its status says so. */
+/** Sends a request below /api/v1 and returns the answer. An answer with the status of an error is thrown as an ApiError. */
 export async function send(path: string, ask: Ask = {}): Promise<Response> {
   return sendTo(api + path, ask);
 }
@@ -69,7 +69,7 @@ export async function post<T>(path: string, body: unknown, ask: Ask = {}): Promi
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
-/** The address of something below /api/v1, which may have a query, with more of it. */
+/** The address of a path below /api/v1, which may have a query already, with more parameters. */
 export function address(path: string, query: Ask["query"] = {}): string {
   const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   return path + (set.length === 0 ? "" : `${path.includes("?") ? "&" : "?"}${new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString()}`);

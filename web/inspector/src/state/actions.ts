@@ -1,4 +1,4 @@
-// What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
+// The actions of a reader on sessions. Each is one request; its result appears in the log.
 import { type Schemas, get, path, post, send } from "../net/api.js";
 import { texts } from "../texts.js";
 import { attempt, tree } from "./app.js";

@@ -39,7 +39,7 @@ const base = "/inspect/";
 const middles: readonly string[] = ["talk", "feed", "runs", "graph"];
 const tabs: readonly string[] = ["why", "seen", "cost", "if", "state", "files"];
 
-/** Reads an address. What makes no sense in it is left out; an address of no screen is "nowhere". */
+/** Parses an address. Invalid parts are ignored; an address of no screen is "nowhere". */
 export function parse(url: URL): Route {
   const [screen = "", ...rest] = url.pathname.slice(base.length).split("/").map(decode);
   const q = (name: string): string | undefined => url.searchParams.get(name) || undefined;

@@ -31,7 +31,7 @@ interface Same {
   readonly same: string;
 }
 
-/** What the events of one side come to; what only frames a run is left out. */
+/** The items of one side's events, without the starts and ends of runs. */
 export function items(events: readonly LogEvent[]): readonly Item[] {
   const out: Item[] = [];
   const calls = new Map<string, number>(); // places in out, by id

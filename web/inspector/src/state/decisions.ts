@@ -11,14 +11,14 @@ export type Decision = Omit<Schemas["Decision"], "callId">;
 
 interface Held {
   readonly decision: Decision;
-  /** Whether it can be undone no more: the server has been asked. */
+  /** Whether it can no longer be undone, because it was sent. */
   readonly sent: boolean;
   readonly send: () => void;
 }
 
 const all = signal<ReadonlyMap<string, Held>>(new Map());
 const timers = new Map<string, ReturnType<typeof setTimeout>>();
-// One key a question and decision: a decision that is sent again is the same decision.
+// One key for each question and decision, so that a decision that is sent again counts once.
 const keys = new Map<string, string>();
 
 /** What a decision is about: the call, in its session, as the reader has seen it. */
@@ -31,7 +31,7 @@ export function decidedAbout(question: string): Held | undefined {
   return all.value.get(question);
 }
 
-/** Takes a decision, and sends it unless it is undone. A question that the reader has decided about takes no other. */
+/** Records a decision, and sends it unless it is undone. A second decision about a question is ignored. */
 export function take(place: Place, turnId: string, call: Schemas["Call"], decision: Decision): void {
   const question = questionOf(place, call);
   if (!call.mayDecide || all.peek().has(question)) return;

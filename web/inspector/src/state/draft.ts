@@ -23,7 +23,7 @@ export class Draft {
   readonly text = signal("");
   readonly attached = signal<readonly Attached[]>([]);
   readonly sending = signal(false);
-  /** Whether it goes out as soon as the turn under way is over. */
+  /** Whether it is sent when the running turn ends. */
   readonly waits = signal(false);
   /** The names of files that were attached before the page was reloaded, until the message is sent or has files again. */
   readonly lost = signal("");
@@ -56,13 +56,13 @@ export class Draft {
     for (const file of files) {
       const type = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "file";
       const name = file.name || texts.composer.pasted;
-      // What is too large is not even read.
+      // Files that are too large are not read.
       const data = file.size > mostBody ? "" : await base64(file);
       this.put({ part: { type, mediaType: file.type || "application/octet-stream", data, name }, name, size: file.size });
     }
   }
 
-  /** Takes a pasted text that is too long for the field: it goes out as a part of its own. */
+  /** Adds a pasted text that is too long for the field as a separate part. */
   attachText(text: string): void {
     this.put({ part: { type: "text", text }, name: texts.composer.pastedText, size: bytesIn(text) });
   }
@@ -110,7 +110,7 @@ export class Draft {
 
   private keep(): void {
     const { value } = this.text;
-    // Files are not kept, so that a key for words and files is not either.
+    // Files are not kept, so the key of a message with files is not kept either.
     const key = this.attached.value.length === 0 ? this.key : "";
     store(this.kept, value === "" ? null : `${key}\n${value}`, "sessionStorage");
     const files = this.attached.value.map(({ name }) => name).join(", ") || this.lost.value;

@@ -34,7 +34,7 @@ export function isHidden(event: LogEvent | undefined): boolean {
   return (event?.type as string) === "hidden";
 }
 
-/** What was cut off words: they are whole at the address. */
+/** How a text was shortened. The whole text is at the address. */
 export interface Clip {
   readonly bytes: number;
   readonly href: string;

@@ -11,7 +11,7 @@ export class Heights {
   private good = 0; // how many rows have the right start
   private readonly measured = new Map<string, number>();
 
-  /** Takes in what rows there are now. A row keeps its height as long as it keeps its key. */
+  /** Sets the rows. A row keeps its height as long as it keeps its key. */
   update(count: number, keyOf: (index: number) => string, estimate: (index: number) => number): void {
     let same = 0;
     while (same < count && same < this.keys.length && this.keys[same] === keyOf(same)) same++;

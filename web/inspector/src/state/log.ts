@@ -59,7 +59,7 @@ export class Log {
     return isHidden(event) ? undefined : event;
   }
 
-  /** Takes in stored events and deltas in the order in which they came. What is known is left out. */
+  /** Adds stored events and deltas in the order in which they arrived. Known ones are ignored. */
   add(events: readonly LogEvent[]): void {
     let { graph, facts } = this.stored;
     let live = this.live.graph;

@@ -108,7 +108,7 @@ const implausible = 2 ** 30;
 
 type Next = { -readonly [K in keyof Facts]: Facts[K] };
 
-/** Takes in the next stored event. Deltas and events that are known change nothing. */
+/** Applies the next stored event. Deltas and known events change nothing. */
 export function step(facts: Facts, event: LogEvent): Facts {
   const { seq } = event;
   if (event.partial || seq === undefined || seq <= facts.seq) return facts;

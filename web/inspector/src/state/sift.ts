@@ -47,7 +47,7 @@ export class Sifted {
     this.sift = parseSift(filter);
   }
 
-  /** Takes in what the log has gained. */
+  /** Adds the new events of the log. */
   grow(): this {
     const { events } = this.log;
     for (; this.done < events.length; this.done++) {

@@ -76,7 +76,7 @@ export class Story {
 
   constructor(private readonly log: Log) {}
 
-  /** Takes in what has come to the log since the last time. */
+  /** Adds the new events of the log. */
   update(): this {
     const { events, from } = this.log;
     for (; this.read < events.length; this.read++) this.take(events[this.read]!, from + this.read);

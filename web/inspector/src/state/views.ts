@@ -1,4 +1,4 @@
-// What the page asks the server about a position: what a model was shown there, what it cost, and
+// Requests to the server about a position: what a model was shown there, what it cost, and
 // what it says when it is asked again. Everything is asked once and kept; nothing that costs money
 // is asked without a click.
 import { type Signal, signal } from "@preact/signals";

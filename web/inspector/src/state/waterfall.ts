@@ -24,7 +24,7 @@ export interface Bar {
 export interface Lane {
   readonly run: string;
   readonly agent: string;
-  /** How deep inside of others it is. */
+  /** How deeply it is nested. */
   readonly depth: number;
   readonly seq: number;
   readonly from: number;

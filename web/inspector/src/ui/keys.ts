@@ -34,7 +34,7 @@ export function give(keys: Keys, alone = false): { keys: Keys; readonly take: ()
   return view;
 }
 
-/** Has keys do something as long as the component is shown; alone, if it covers all others. */
+/** Registers keys while the component is shown; alone, if it covers all others. */
 export function useKeys(keys: Keys, alone = false): void {
   // Keys are registered when the component is first drawn: inner components come after outer ones.
   const given = useRef<ReturnType<typeof give> | undefined>(undefined);

@@ -27,7 +27,7 @@ function atFirst(): Record<Side, number> {
       if (Number.isFinite(value) && value > 0) found[side] = bound(side, value);
     }
   } catch {
-    // what is kept is no JSON: the page is as it is at first
+    // the stored value is not JSON: the defaults apply
   }
   return found;
 }
