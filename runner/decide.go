@@ -180,35 +180,63 @@ func (t *opening) denyShared() (all []Decision) {
 	return all
 }
 
-// checkRunnable returns agent.ErrBadInput if the tree lacks the conversation's agent, the tool that a call means, or a
-// tool that runs the scope of the call: the decision would be used up, and the call would not run.
+// checkRunnable returns agent.ErrBadInput if the tree lacks what an approved call needs: the decision would be used up,
+// and the call would not run.
 func (t *opening) checkRunnable(c *session.Call, scope string) error {
-	f := t.fold()
-	lacks := func(what string) error {
-		return fmt.Errorf("call %q cannot run here, because the tree lacks %s: decide at a server that has it, or deny the call: %w", c.ID, what, agent.ErrBadInput)
+	missing := lacking(t.r.tree, t.fold(), c, scope)
+	if missing == "" {
+		return nil
 	}
-	if name := f.Scope("").Run.Agent; t.r.tree.Node(name) == nil {
-		return lacks(fmt.Sprintf("the agent %q", name))
+	return fmt.Errorf("call %q cannot run here, because the tree lacks %s: decide at a server that has it, or deny the call: %w", c.ID, missing, agent.ErrBadInput)
+}
+
+// CanResume reports whether a tree has what the session's last turn needs to continue: its agent, and the tools of the
+// calls that were decided and have no result yet. Without its tool such a call would fail, and the decision would be
+// lost.
+func CanResume(tree *agent.Tree, f *session.Fold) bool {
+	last := &f.Scope("").Run
+	next := last.Agent
+	if !last.Open {
+		next = last.Target
+	}
+	if next == "" || last.TurnID != f.Turn.ID {
+		return true
+	}
+	for _, scope := range append(f.Scopes.Names(), "") {
+		for i := range f.Scope(scope).Run.Pending {
+			if c := &f.Scope(scope).Run.Pending[i]; c.Resolved && lacking(tree, f, c, scope) != "" {
+				return false
+			}
+		}
+	}
+	return tree.Node(next) != nil
+}
+
+// lacking returns what a tree certainly lacks to run a call: the conversation's agent, the tool that the call means, or
+// a tool that runs the scope of the call. It returns "" if the tree may have all of them.
+func lacking(tree *agent.Tree, f *session.Fold, c *session.Call, scope string) string {
+	if name := f.Scope("").Run.Agent; tree.Node(name) == nil {
+		return fmt.Sprintf("the agent %q", name)
 	}
 	way := f.WayTo(scope)
 	if scope != "" && len(way) == 0 {
-		return nil
+		return ""
 	}
 	for i, step := range append(slices.Clip(way), session.Hosted{Agent: f.Scope(scope).Run.Agent, Tool: c.Name}) {
 		if step.Tool == "" || step.Tool == agent.TransferTool {
 			continue
 		}
-		agents := t.agentsAt(way[:i], step.Agent)
-		with := slices.ContainsFunc(agents, func(a agentInTree) bool { return !t.lacksTool(a.node, step.Tool) })
+		agents := agentsAt(tree, way[:i], step.Agent)
+		with := slices.ContainsFunc(agents, func(a agentInTree) bool { return !lacksTool(f, a.node, step.Tool) })
 		if len(agents) > 0 && !with {
-			return lacks(fmt.Sprintf("the tool %q of the agent %q", step.Tool, step.Agent))
+			return fmt.Sprintf("the tool %q of the agent %q", step.Tool, step.Agent)
 		}
 	}
-	return nil
+	return ""
 }
 
 // lacksTool reports whether an agent certainly has no tool with this name. A set or the client may have it.
-func (t *opening) lacksTool(n *agent.Node, name string) bool {
+func lacksTool(f *session.Fold, n *agent.Node, name string) bool {
 	a, ok := agent.As[interface {
 		Tools() []tools.Tool
 		Toolsets() []tools.Set
@@ -216,11 +244,10 @@ func (t *opening) lacksTool(n *agent.Node, name string) bool {
 	if !ok || len(a.Toolsets()) > 0 || slices.ContainsFunc(a.Tools(), func(o tools.Tool) bool { return o.Info().Name == name }) {
 		return false
 	}
-	user := t.fold().Turn.User
-	if user == nil {
+	if f.Turn.User == nil {
 		return true
 	}
-	sent, err := tools.ClientToolsIn(user.Metadata)
+	sent, err := tools.ClientToolsIn(f.Turn.User.Metadata)
 	return err == nil && sent == nil
 }
 

@@ -75,12 +75,12 @@ func (t *turn) remoteAgents(r session.Remote) (agents []agentInTree) {
 	if r.Scope != "" && len(r.Way) == 0 {
 		return nil
 	}
-	return t.agentsAt(r.Way, r.Agent)
+	return agentsAt(t.r.tree, r.Way, r.Agent)
 }
 
 // agentsAt returns the agents with a name to which a way from the conversation leads.
-func (t *turn) agentsAt(way []session.Hosted, name string) (agents []agentInTree) {
-	trees := []*agent.Tree{t.r.tree}
+func agentsAt(tree *agent.Tree, way []session.Hosted, name string) (agents []agentInTree) {
+	trees := []*agent.Tree{tree}
 	for _, step := range way {
 		var inner []*agent.Tree
 		for _, tree := range trees {

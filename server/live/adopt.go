@@ -154,20 +154,14 @@ func (l *orphanSearch) ours(ctx context.Context, key session.Key) bool {
 }
 
 // interrupted reports whether the last turn of a session was interrupted, or runs, whether it was stopped, and whether
-// these Turns may adopt it if not: the tree has its agent, and WithAutoResume accepts it.
+// these Turns may adopt it if not: the tree has what it needs, and WithAutoResume accepts it.
 func (l *logs) interrupted(ctx context.Context, key session.Key) (cut, stopped, ours bool, err error) {
 	run, gone := l.RunnerOf(key)
 	if gone != nil {
 		return true, false, false, nil
 	}
 	err = run.ReadFold(ctx, key, func(f *session.Fold) error {
-		last := &f.Scope("").Run
-		next := last.Agent
-		if !last.Open {
-			next = last.Target
-		}
-		known := next == "" || last.TurnID != f.Turn.ID || run.Tree().Node(next) != nil
-		cut, stopped, ours = f.Unfinished(), f.Stopped(), known && l.resume(f.Turn.User)
+		cut, stopped, ours = f.Unfinished(), f.Stopped(), runner.CanResume(run.Tree(), f) && l.resume(f.Turn.User)
 		return nil
 	})
 	return cut, stopped, ours, err

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // slowStore calls a function once before the next write that acquires a lease, as if the network were slow there.
@@ -159,5 +160,44 @@ func TestAnOlderTreeAdoptsNothing(t *testing.T) {
 		require.Equal(t, x.ID, again.ID)
 		time.Sleep(time.Minute)
 		require.Equal(t, before, stateIs(t, older, key, CutOff))
+	})
+}
+
+// TestAnOlderTreeKeepsADecision: a server whose tree lacks the tool of an approved call does not adopt the turn either:
+// the call would fail, and the approval would be lost. A server with the tool runs the call once.
+func TestAnOlderTreeKeepsADecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		began, ran := make(chan struct{}), 0
+		pay := func(run func(ctx context.Context) error) tools.Tool {
+			return must.Get(tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) { return "paid", run(c) }, tools.NeedsApproval(tools.ByUser()), tools.Idempotent()))
+		}
+		root := func(box ...tools.Tool) agent.Agent {
+			model := scripted.Func("m", func(req *llm.Request) scripted.Answer {
+				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+					return scripted.Reply(scripted.Text("Done."))
+				}
+				return scripted.Reply(scripted.Call("pay", `{}`))
+			})
+			return must.Get(llmagent.New("desk", "", model, llmagent.WithTools(box...)))
+		}
+		store := sessiontest.Memory(t)
+		newer := newTurns(t, root(pay(func(ctx context.Context) error { close(began); <-ctx.Done(); return ctx.Err() })), store)
+		must.Get(newer.Begin(ctx, key, llm.UserText("hello")))
+		synctest.Wait()
+		call := stateIs(t, newer, key, Waiting).Pending[0].ToolCallID
+		must.Get(newer.Resume(ctx, key, runner.Approve(call)))
+		<-began
+		require.NoError(t, newer.Close(ctx)) // a rolling restart replaces it
+
+		older := newTurns(t, root(), store, WithAdoption(time.Second))
+		before := stateIs(t, older, key, CutOff)
+		time.Sleep(time.Minute)
+		require.Equal(t, before, stateIs(t, older, key, CutOff))
+		require.NoError(t, older.Close(ctx))
+
+		newTurns(t, root(pay(func(context.Context) error { ran++; return nil })), store, WithAdoption(time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, ran)
 	})
 }

@@ -54,9 +54,10 @@ func WithAutoResume(which func(*event.User) bool) Option { return func(t *Turns)
 
 // WithAdoption adopts turns whose process died: once at the start, and then at each interval. The interval varies by
 // up to a fifth, so that many processes do not search at the same time. If several processes find the same turn, the
-// one that acquires the session's lease adopts it. Turns adopts only turns of the app of [WithApp] and its parts, of
-// agents of the tree, and only those that [WithAutoResume] accepts. It runs as many at the same time as [WithLimit]
-// allows; the others wait for the next search. By default, and with 0, turns resume only when a client follows them.
+// one that acquires the session's lease adopts it. Turns adopts only turns of the app of [WithApp] and its parts that
+// the tree can resume (see [runner.CanResume]), and only those that [WithAutoResume] accepts. It runs as many at the
+// same time as [WithLimit] allows; the others wait for the next search. By default, and with 0, turns resume only when a
+// client follows them.
 func WithAdoption(interval time.Duration) Option { return func(t *Turns) { t.every = interval } }
 
 // WithLogger sets the logger for turns that failed, were adopted or were given up. By default nothing is logged.
