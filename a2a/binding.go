@@ -57,8 +57,8 @@ type Environment struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// MaxResponse bounds the size of one response in bytes; a stream counts as a whole.
 	MaxResponse int64
-	// ResetIdle resets the limit of [WithIdleTimeout]. Call it with the context of the call whenever a part of its response
-	// arrives.
+	// ResetIdle resets the limit of [WithIdleTimeout]. Call it with the context of the call whenever a part of its
+	// response arrives.
 	ResetIdle func(ctx context.Context)
 }
 
